@@ -1,7 +1,5 @@
 """Sync calls of async code, run by one private event loop in a background thread."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os

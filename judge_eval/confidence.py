@@ -1,7 +1,5 @@
 """The confidence of a verdict, and how a cascade's threshold is compared with it, in hundredths."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Random delimiters around the texts that a judge is shown, and the secret that they are made from."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

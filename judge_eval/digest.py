@@ -1,7 +1,5 @@
 """Digests: one stable SHA-256 for everything that could change a verdict."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

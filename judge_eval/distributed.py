@@ -1,7 +1,5 @@
 """Judging on a Ray cluster: the driver of a run, its workers, and Ray datasets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

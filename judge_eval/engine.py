@@ -1,7 +1,5 @@
 """Judging a stream of traces: judges plan their requests in rounds, workers make the calls."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Files written whole, held against other processes, and opened where no link leads elsewhere."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import io

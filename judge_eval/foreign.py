@@ -1,7 +1,5 @@
 """JSON that somebody else wrote, read so that nothing in it can end more than itself."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

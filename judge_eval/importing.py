@@ -1,7 +1,5 @@
 """Make a run from verdicts that were given elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What is installed: this package's version, and whether another project's files lie over it."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 

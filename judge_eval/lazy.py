@@ -1,7 +1,5 @@
 """Public names that are loaded when they are first used, so that importing a package is fast."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

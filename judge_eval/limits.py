@@ -1,7 +1,5 @@
 """What a record may hold at most: every limit on data, each in one place, checked where data come in."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DEPTH: Final = 64

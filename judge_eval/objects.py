@@ -1,7 +1,5 @@
 """Reading the chunk objects of other libraries by their attributes (duck typing), without importing them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from numbers import Integral, Real

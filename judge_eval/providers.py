@@ -1,7 +1,5 @@
 """The table of model servers: the address, the key and the peculiarities of each, by name."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

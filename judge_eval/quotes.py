@@ -1,7 +1,5 @@
 """Finding a quote in a text."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

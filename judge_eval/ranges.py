@@ -1,7 +1,5 @@
 """The range of every number in flags, settings and Python arguments."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping

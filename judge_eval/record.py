@@ -1,7 +1,5 @@
 """The base of every record: frozen, closed, with errors that people can read."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -1,7 +1,5 @@
 """Kinds of judges, providers of models, and other things that packages register under a name."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping

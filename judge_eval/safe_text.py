@@ -1,7 +1,5 @@
 """Text for people: what others wrote, made safe for where it is shown, and numbers in words."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 from unicodedata import category

@@ -5,8 +5,6 @@ From the record come the flags of the command line, the variables `JUDGE_EVAL_*`
 file, the keywords in Python and the JSON of a batch.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping

@@ -5,8 +5,6 @@
 `--mode pointwise`, `"mode": "pointwise"` and `mode = "pointwise"`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Which hosts may be called: those that the user named, and not those that only a file names."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """What people give as text: parameters, prompts, files of settings."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

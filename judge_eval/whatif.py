@@ -1,7 +1,5 @@
 """New ranked lists made of the verdicts of runs, without a call."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The steps of a batch on this machine: export and import; each may be killed and repeated."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import uuid

@@ -1,7 +1,5 @@
 """Gemini's batch mode: files of requests, and operations that answer them."""
 
-from __future__ import annotations
-
 import calendar
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Anthropic's Message Batches API."""
 
-from __future__ import annotations
-
 import calendar
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """OpenAI's Files and Batches API, which other servers have too."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import IO, Any, ClassVar

@@ -1,7 +1,5 @@
 """The steps of a batch at the server: submit, status, fetch, cancel; each may be killed and repeated."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The requests of a batch that have no answer yet, and the evaluator that finds them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What the steps of a batch need of a server that takes batches: the connection, and what each wire adds."""
 
-from __future__ import annotations
-
 import re
 import time
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Replies in files, found by the key that was their request's `custom_id`."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

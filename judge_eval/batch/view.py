@@ -1,7 +1,5 @@
 """What people read of a batch: its files, what an import brought, and what was ordered twice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line: verbs over the evaluator and the runs; the only place that prints."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """`agree`: a judge against people, judges against each other, rankings of systems."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`bias`: how a judge treats chunks that people find equally relevant."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

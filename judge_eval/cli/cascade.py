@@ -1,7 +1,5 @@
 """`cascade`: a cheap judge before a strong one, with a threshold that keeps the risk."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal

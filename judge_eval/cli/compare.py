@@ -1,7 +1,5 @@
 """`compare`: runs against a baseline, trace by trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`correct`: means corrected by human labels."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from judge_eval.cli.flags.common import Json, LabellingFlags

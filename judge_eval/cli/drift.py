@@ -1,7 +1,5 @@
 """`drift`: whether a judge is still the judge that it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

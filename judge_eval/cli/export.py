@@ -1,7 +1,5 @@
 """`export`: a run in the format of another tool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`init`: a first configuration and a first dataset."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`judge`: one trace from the command line, its verdicts shown."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mcp`: the tools for coding agents, over the Model Context Protocol."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`probe`: a judge put to the test with altered chunks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`prompts`: the texts the judge is given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

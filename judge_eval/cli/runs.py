@@ -1,7 +1,5 @@
 """`runs`: the folder of runs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

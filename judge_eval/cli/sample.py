@@ -1,7 +1,5 @@
 """`sample`: traces chosen for people to label."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """`score`: other metrics over the verdicts of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`serve`: the pages and the REST API over the folder of runs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

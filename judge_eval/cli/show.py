@@ -1,7 +1,5 @@
 """`show`: a run, or one of its traces with every verdict."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Annotated

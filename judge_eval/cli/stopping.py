@@ -1,7 +1,5 @@
 """SIGTERM as an ending like Ctrl-C: clusters and spot machines send it some seconds before they kill."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """`validate`: read a dataset and say what is wrong with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

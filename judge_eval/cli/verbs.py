@@ -1,7 +1,5 @@
 """The verbs of the command line, each loaded when it is called."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`what-if`: a new run from old verdicts, compared with the runs it was made of."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What changed in a trace between two runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

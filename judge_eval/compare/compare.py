@@ -1,7 +1,5 @@
 """Comparing runs on the traces they have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

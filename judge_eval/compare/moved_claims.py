@@ -1,7 +1,5 @@
 """Which claims a candidate covers that the baseline did not, and the other way round."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """When a run is not good enough: the limits it must keep."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """The traces of two runs brought together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

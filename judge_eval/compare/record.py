@@ -1,7 +1,5 @@
 """What a comparison finds: differences of metrics, traces that changed, what became of limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final, Literal
 

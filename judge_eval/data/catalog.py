@@ -1,7 +1,5 @@
 """The known shapes, and the choice of the one that a file has."""
 
-from __future__ import annotations
-
 import pkgutil
 import re
 from collections.abc import Mapping, Sequence

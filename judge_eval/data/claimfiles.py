@@ -1,7 +1,5 @@
 """Files of claims: what references say, piece by piece, for people to read, edit and keep."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

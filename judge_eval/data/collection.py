@@ -1,7 +1,5 @@
 """Collections of several files: a BEIR folder, TREC topics with a run and qrels."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Public sets that people labelled, recognised by the files in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labels of chunks, from people or from judges: JSON Lines, spreadsheets or TREC qrels."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Fields that the user maps to ours, and rows that are grouped into traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

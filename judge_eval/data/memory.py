@@ -1,7 +1,5 @@
 """Data in memory as rows: frames, tables, datasets and lists, importing no library."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

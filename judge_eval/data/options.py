@@ -1,7 +1,5 @@
 """How files and rows in memory are to be read, where they do not say so themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The one way into a dataset, whatever its container, shape or tool."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice

@@ -1,7 +1,5 @@
 """Remarks on data that is read, counted by kind, and the ids that must be unique."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Data that lie behind a URL, brought to this machine for as long as they are read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Reads the traces in rows in memory, by the shapes of files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice

@@ -1,7 +1,5 @@
 """Tables of grades as people's tools leave them: Excel, LibreOffice, pandas, in any of their spellings."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

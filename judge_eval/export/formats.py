@@ -1,7 +1,5 @@
 """Runs in the formats of other tools."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run as one frame: the rows that were evaluated, with their scores, verdicts and reasons."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, time, timedelta

@@ -1,7 +1,5 @@
 """What hosted evaluators answer of a run: its context precision, and a boolean a chunk."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 

@@ -1,7 +1,5 @@
 """A run as a log of Inspect, as `inspect view` opens it."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from pathlib import Path

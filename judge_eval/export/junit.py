@@ -1,7 +1,5 @@
 """A gate as JUnit XML, which CI servers show."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 

@@ -1,7 +1,5 @@
 """A run logged to MLflow, by the MLflow that the user has installed."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

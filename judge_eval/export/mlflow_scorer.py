@@ -1,7 +1,5 @@
 """Judging inside `mlflow.genai.evaluate`, as one of its scorers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol

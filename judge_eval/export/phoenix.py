@@ -1,7 +1,5 @@
 """A run as document annotations of Phoenix."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

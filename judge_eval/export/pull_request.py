@@ -1,7 +1,5 @@
 """A comparison with its gate as Markdown for a pull request."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from judge_eval.compare.record import Check, Comparison

@@ -1,7 +1,5 @@
 """A run as three tables: one row a trace, one row a verdict, one row a claim."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain

@@ -1,7 +1,5 @@
 """Runs as JSON, JSON Lines, CSV or Markdown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path

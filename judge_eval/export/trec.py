@@ -1,7 +1,5 @@
 """A run as TREC files, so that trec_eval's readers compute the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from judge_eval.errors import DataError

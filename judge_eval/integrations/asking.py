@@ -1,7 +1,5 @@
 """What the adapters share: one trace judged from another tool's loop, and what is said where it failed."""
 
-from __future__ import annotations
-
 import asyncio
 
 from judge_eval.background_loop import background_loop

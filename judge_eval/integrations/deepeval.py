@@ -1,7 +1,5 @@
 """This judge as a metric of DeepEval."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from judge_eval.data.options import ReadOptions

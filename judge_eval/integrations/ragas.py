@@ -1,7 +1,5 @@
 """This judge as a metric of ragas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

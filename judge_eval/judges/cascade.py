@@ -1,7 +1,5 @@
 """Judging by two judges: a cheap one first, a strong one where the cheap one is not sure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Asking about claims: each chunk in its row, and all chunks together, of chat and of decision models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

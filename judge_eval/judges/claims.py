@@ -1,7 +1,5 @@
 """Judging by claims: which statements of the reference each chunk supports."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Generator, Mapping, Sequence

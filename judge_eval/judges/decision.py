@@ -1,7 +1,5 @@
 """Judging by a decision model: one question a chunk, many in a request, each answered by probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path

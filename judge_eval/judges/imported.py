@@ -1,7 +1,5 @@
 """A judge that asks nobody: verdicts that were given elsewhere, put to the chunks they are of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

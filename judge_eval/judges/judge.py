@@ -1,7 +1,5 @@
 """What a judge is: a plan that yields rounds of requests and returns a judgment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace

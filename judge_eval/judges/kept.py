@@ -1,7 +1,5 @@
 """A judge that is asked only about chunks without a verdict, all of them or a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kinds of judges: from a prompt, or from what a run's manifest says, to a judge; who can be asked so."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast

@@ -1,7 +1,5 @@
 """Judging all chunks of a trace in one request, and one by one whatever that leaves open."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading replies strictly: the contract's types and nothing else, or a named problem."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterator

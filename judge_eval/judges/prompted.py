@@ -1,7 +1,5 @@
 """Judges that ask one model by prompts: loading the prompts, and making a judge again from its record."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy

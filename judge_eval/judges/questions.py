@@ -1,7 +1,5 @@
 """Questions about the passages of a trace: requests, repairs, replies and outcomes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

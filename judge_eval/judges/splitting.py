@@ -1,7 +1,5 @@
 """Splitting a reference into its claims: once, whatever is retrieved for it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a backend is: one async method, a public identity, and nothing secret."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Spreads calls over servers of one model, except those that are down."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

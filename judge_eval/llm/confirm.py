@@ -1,7 +1,5 @@
 """Confirms a server's fatal answer by other requests before it ends a run that had answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from time import monotonic

@@ -1,7 +1,5 @@
 """What a run would ask, and its likely output tokens by the answers in the cache."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

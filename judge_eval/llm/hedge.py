@@ -1,7 +1,5 @@
 """Repeats a slow call, and takes whichever answer comes first."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from bisect import bisect_left, insort

@@ -1,7 +1,5 @@
 """Splits requests that are declined whole, and joins the answers."""
 
-from __future__ import annotations
-
 import asyncio
 
 from judge_eval.errors import CallError, FilteredError, RefusedError, RequestTooLargeError

@@ -1,7 +1,5 @@
 """The one place where backends are stacked around each other."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack

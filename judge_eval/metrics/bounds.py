@@ -1,7 +1,5 @@
 """Bounds of a metric over all grades that the failed verdicts could have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """How metrics over claims read a table, and their bounds if cells are missing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Expected values of metrics over the grades that failed verdicts could have."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

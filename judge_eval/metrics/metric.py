@@ -1,7 +1,5 @@
 """Metrics as values whose text parses back to them."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Rows of different lengths in one flat array, and the blocks in which they are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, TypeAlias, TypeVar

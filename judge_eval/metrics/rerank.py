@@ -1,7 +1,5 @@
 """Re-ranking for diversity."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """The `Spec` of a metric, and the check of its values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

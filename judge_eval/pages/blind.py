@@ -1,7 +1,5 @@
 """Hiding the judge's verdicts from someone who has yet to give a label of their own."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One trace in full, as the JSON that a page shows: texts, verdicts, quotes, calls to the judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The comparison of two runs as pages show it; differences are candidate minus baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The page that compares two runs: its JSON, and the traces that changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from judge_eval.compare.record import CHANGE_WORDS

@@ -1,7 +1,5 @@
 """The head of a page and the cards of its metrics, as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of

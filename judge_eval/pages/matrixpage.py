@@ -1,7 +1,5 @@
 """Three runs or more side by side, as the JSON that a page shows: a row a trace, a cell a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,7 +1,5 @@
 """What differs between the question about a chunk and the nearest one that an earlier run asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

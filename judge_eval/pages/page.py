@@ -4,8 +4,6 @@ Adding a page takes two files: `pages/NAMEpage.py`, which ends with `PAGE = Page
 `pages/web/`. A page of an installed package is an entry point of the group `judge_eval.pages`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

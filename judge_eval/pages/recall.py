@@ -1,7 +1,5 @@
 """The calls of a run as they were made, brought back without asking the judge again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A page as one HTML file that needs nothing else."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ What is kept is derived: it is under a digest of its own, holds only for the ver
 made from, and is made again otherwise. It is never in a run's folder, which others may write.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """A run as light rows, one a trace, with the columns of its figures: listed, sorted, filtered."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

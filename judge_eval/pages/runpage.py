@@ -1,7 +1,5 @@
 """The JSON behind a run's page: every number is computed here, pages only draw."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args

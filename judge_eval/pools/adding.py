@@ -1,7 +1,5 @@
 """What each run of a pool adds to the others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations

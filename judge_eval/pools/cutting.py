@@ -1,7 +1,5 @@
 """Cutting lists by the retriever's score: what it keeps, with a threshold that other questions chose."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from judge_eval.errors import DataError

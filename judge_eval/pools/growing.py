@@ -1,7 +1,5 @@
 """A pool that a new run joins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Judging a sample of a pool with known chances, and what it says of the whole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs scored against a pool, and how much the pool misses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import overload
 

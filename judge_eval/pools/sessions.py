@@ -1,7 +1,5 @@
 """Several searches of one session as one unit: what each call added to what was found before."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

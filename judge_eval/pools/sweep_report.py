@@ -1,7 +1,5 @@
 """What a sweep of one setting of a what-if found."""
 
-from __future__ import annotations
-
 from judge_eval.record import Record
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import signed_pair

@@ -1,7 +1,5 @@
 """Prompts for models that write: the file's record, and the form that renders requests by it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from string import Template

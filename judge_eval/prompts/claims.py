@@ -1,7 +1,5 @@
 """Prompts about claims: the files' records, and the forms that render requests or ask questions by them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from string import Template
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Prompts for decision models: the file's record, and the form that asks questions by it."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What prompts for models that write have in common: texts that are not ours stand between fences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from string import Template

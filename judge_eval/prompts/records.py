@@ -1,7 +1,5 @@
 """What every prompt file says of itself, whatever kind of model it is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from string import Template

@@ -1,7 +1,5 @@
 """The prompt files: found, checked against the LOCK, made into forms."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Assertions on metrics, whose messages show what the judge said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

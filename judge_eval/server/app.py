@@ -1,7 +1,5 @@
 """The ASGI application, put together from its settings."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext

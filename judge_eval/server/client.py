@@ -1,7 +1,5 @@
 """A client of the REST API, on the standard library alone."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

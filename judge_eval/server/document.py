@@ -1,7 +1,5 @@
 """The OpenAPI document, with the bodies that the server reads by itself."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from typing import Any

@@ -1,7 +1,5 @@
 """What every request must pass: its host, its origin, its token, its size."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import ipaddress

@@ -1,7 +1,5 @@
 """Reading what requests bring: piece by piece, within limits, away from the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The folder of runs as the server reads it, with the runs that are being judged."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """The records of the REST API."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The served pages: one shell, the files it loads, and the JSON behind each page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress

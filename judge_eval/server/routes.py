@@ -1,7 +1,5 @@
 """The routes of the REST API, and the checks of an uploaded run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

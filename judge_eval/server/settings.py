@@ -1,7 +1,5 @@
 """The settings of a server: address, access and limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

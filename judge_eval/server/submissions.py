@@ -1,7 +1,5 @@
 """Runs that were submitted to the server: kept at once, judged in turn, taken up again after a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

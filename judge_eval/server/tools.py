@@ -1,7 +1,5 @@
 """The tools that coding agents call over the Model Context Protocol, on the same functions as the REST API."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Inputs made into checked NumPy arrays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Agreement of raters: judge with human, judge with judge."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import get_args

@@ -1,7 +1,5 @@
 """Calibration of a judge's grades on labelled traces, measured on other traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """A judge's mean corrected by a labelled sample."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass

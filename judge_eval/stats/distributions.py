@@ -1,7 +1,5 @@
 """The distributions that tests and intervals need, and Fisher's exact test, to the last digits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

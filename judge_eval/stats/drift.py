@@ -1,7 +1,5 @@
 """Whether a judge that is asked again about the same chunks is still the same judge."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Figures of agreement as functions of counts, with intervals that hold for few traces and good judges."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

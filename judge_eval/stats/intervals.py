@@ -1,7 +1,5 @@
 """Confidence intervals for means, shares and differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Logistic regression with an L2 penalty, and its covariance by whole clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from judge_eval.stats._arrays import Floats, Ints

@@ -1,7 +1,5 @@
 """Estimates of ranking metrics where only a sample of each question's pool was judged."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reliability of probabilities, and maps that correct them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Randomisation tests, with the corrections that many comparisons need."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

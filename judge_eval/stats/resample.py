@@ -1,7 +1,5 @@
 """Bootstrap intervals of any figure, resampled by trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """How many traces to label, and which ones."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Intervals of a mean that hold at every look, so that labelling may stop when one is narrow enough."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """A panel that learns: members' votes weighted by labels of other traces."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How many items nobody has found yet."""
 
-from __future__ import annotations
-
 import math
 
 from judge_eval.stats._arrays import check_level

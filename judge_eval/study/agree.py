@@ -1,7 +1,5 @@
 """How well a judge's verdicts agree with labels, or with those of other judges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """How well a judge by claims agrees with people: cells, claims covered together, recall of traces."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

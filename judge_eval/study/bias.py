@@ -1,7 +1,5 @@
 """How a judge treats chunks that people find equally relevant: by length, rank, echo, kinship and more."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

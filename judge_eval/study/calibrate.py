@@ -1,7 +1,5 @@
 """Choosing what a judge's grades mean, on one half of the labelled traces, measured on the other."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal

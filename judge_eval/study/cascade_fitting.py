@@ -1,7 +1,5 @@
 """From two runs over one sample to the file of a cascade, without a call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Choosing single chunks of a run for people to label."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from judge_eval.errors import DataError

@@ -1,7 +1,5 @@
 """A run's verdicts beside labels: human ones, or another judge's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

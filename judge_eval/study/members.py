@@ -1,7 +1,5 @@
 """How far the members of a panel, or the samples of a repeated judge, agree."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How well people who label the same chunks agree with each other."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

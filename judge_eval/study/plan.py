@@ -1,7 +1,5 @@
 """How many labels a corrected mean needs for a given half width, found by labelling a run in simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice

@@ -1,7 +1,5 @@
 """What probing a judge has shown, as a record."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from judge_eval.record import Record

@@ -1,7 +1,5 @@
 """Choosing traces of a run for people to label, shown without what the judge said."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A metric under the judge's verdicts and under labels, and how either ranks systems."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 

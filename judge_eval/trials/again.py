@@ -1,7 +1,5 @@
 """Asking a candidate's judge about chunks of the baseline that it never saw."""
 
-from __future__ import annotations
-
 from judge_eval.compare.compare import traces_to_ask
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator

@@ -1,7 +1,5 @@
 """How texts are altered for probes."""
 
-from __future__ import annotations
-
 import random
 import re
 import tomllib

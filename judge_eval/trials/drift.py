@@ -1,7 +1,5 @@
 """Asking a judge again about the same chunks, so that a look is paid once even if it is killed."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A paired pilot: both judges of a cascade judge one random sample."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Probing a judge: its cases are built and judged, and the verdicts counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What people read of agreement: a judge with labels, judges with each other, rankings of systems."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final

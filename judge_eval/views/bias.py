@@ -1,7 +1,5 @@
 """What people read of a judge's biases."""
 
-from __future__ import annotations
-
 from judge_eval.safe_text import counted
 from judge_eval.study.bias import LEAST_EFFECT, BiasReport
 from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, Toned, View

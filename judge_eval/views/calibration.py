@@ -1,7 +1,5 @@
 """What people read of a calibration: the threshold of grades, or the map of probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from judge_eval.study.calibrate import Calibration, FittedProbabilities

@@ -1,7 +1,5 @@
 """What people read of a fitted cascade: its judges, its threshold, the evidence and the cost."""
 
-from __future__ import annotations
-
 from judge_eval.digest import short
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage, CascadeThreshold
 from judge_eval.views.blocks import Section, Sentence, View, make_table

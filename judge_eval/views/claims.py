@@ -1,7 +1,5 @@
 """The words for claims: what a chunk says of one, and whether it is covered."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """What people read of a comparison: all its sentences, remarks and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 

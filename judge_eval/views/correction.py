@@ -1,7 +1,5 @@
 """What people read of means that were corrected by labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

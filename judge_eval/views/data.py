@@ -1,7 +1,5 @@
 """A view as JSON, for pages and other programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 

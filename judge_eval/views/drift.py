@@ -1,7 +1,5 @@
 """What people read of a judge under observation."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from judge_eval.safe_text import counted

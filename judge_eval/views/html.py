@@ -1,7 +1,5 @@
 """A view as a small HTML fragment, for notebooks: all text is escaped, and it runs and loads nothing."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A view as Markdown, with every text made safe."""
 
-from __future__ import annotations
-
 from judge_eval.safe_text import markdown, shortened, web_address
 from judge_eval.views import blocks
 

@@ -1,7 +1,5 @@
 """Which traces of a run to look at, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

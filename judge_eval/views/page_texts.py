@@ -1,7 +1,5 @@
 """The texts of the pages' scripts, by script and name: the scripts only put values into their places."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache

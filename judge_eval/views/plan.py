@@ -1,7 +1,5 @@
 """What people read of a run before it is judged: calls, tokens, and money if prices are known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from judge_eval.judges import Guarantee

@@ -1,7 +1,5 @@
 """What people read of a pool: its runs scored against it, and how much it misses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from judge_eval.pools.adding import Added

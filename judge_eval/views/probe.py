@@ -1,7 +1,5 @@
 """What people read of a judge that was probed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from judge_eval.study.probe_report import ProbeReport, ProbeResult

@@ -1,7 +1,5 @@
 """What people read of a run while it is judged: one line, for terminals and notebooks."""
 
-from __future__ import annotations
-
 from judge_eval.runs.judging.counting import Progress
 
 

@@ -1,7 +1,5 @@
 """What people read of a run: all its sentences, remarks and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What people read of a run that judged a sample of its pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from judge_eval.pools.sampling import SHARES, sample_report

@@ -1,7 +1,5 @@
 """What people read of figures by slice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from judge_eval.runs.columns.parquet import columns_of

@@ -1,7 +1,5 @@
 """What people read of rerankers and of sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from judge_eval.pools.sessions import session_report

@@ -1,7 +1,5 @@
 """How a text is set off, and the styles of a terminal: without the blocks, as every command loads it."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 Tone = Literal["plain", "strong", "quiet", "good", "doubtful", "bad", "evidence"]

@@ -1,7 +1,5 @@
 """What people read of one judged trace: its scores, its claims, and every verdict with its evidence."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final

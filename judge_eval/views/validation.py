@@ -1,7 +1,5 @@
 """What people read of a judge on public labelled sets."""
 
-from __future__ import annotations
-
 from judge_eval.digest import short
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.study.validation import SYSTEMS_BY, ValidationTable

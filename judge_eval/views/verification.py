@@ -1,7 +1,5 @@
 """What people read of a run that was checked for changes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from judge_eval.runs.judging.verify import Condition, Verification

@@ -1,7 +1,5 @@
 """A verb on the command line: its two help screens, and the former names of its flags."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

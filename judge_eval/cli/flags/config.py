@@ -1,7 +1,5 @@
 """Settings from configuration files, below flags and environment variables in rank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature

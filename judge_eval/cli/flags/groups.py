@@ -1,7 +1,5 @@
 """Flags in groups: each a frozen dataclass, spread over the signature of every verb that names it."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The streams through which everything is printed."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Turning a file into records, one by one, each with its place."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """JSON files read record by record, wherever the list of records is in the document."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

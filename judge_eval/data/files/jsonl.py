@@ -1,7 +1,5 @@
 """Reading traces from JSON Lines, one by one, with errors that name file, line and field."""
 
-from __future__ import annotations
-
 import codecs
 import difflib
 import json

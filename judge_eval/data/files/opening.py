@@ -1,7 +1,5 @@
 """Opening a file of data, unpacked and as UTF-8, with an error that names it where that fails."""
 
-from __future__ import annotations
-
 import codecs
 import tempfile
 from collections.abc import Iterable, Iterator

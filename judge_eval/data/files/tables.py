@@ -1,7 +1,5 @@
 """Tables in files: CSV, Parquet and worksheets."""
 
-from __future__ import annotations
-
 import csv
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Values as files hold them: texts that are lists, missing values, what JSON cannot hold."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

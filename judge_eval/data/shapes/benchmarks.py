@@ -1,7 +1,5 @@
 """Shapes of other evaluators' files, and of data sets that benchmarks publish."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

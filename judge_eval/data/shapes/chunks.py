@@ -1,7 +1,5 @@
 """Recognising a retrieved chunk by what it brings, whatever tool wrote it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from numbers import Real

@@ -1,7 +1,5 @@
 """Shapes whose record is one retrieval, its fields side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shapes of public sets that people labelled, on which a judge can be measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a shape is: the keys it is known by, with the reading of one record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Shapes of tracing tools, in which a retrieval is a span or a run among others."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

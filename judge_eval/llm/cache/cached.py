@@ -1,7 +1,5 @@
 """Asks a backend only for what a store does not hold."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

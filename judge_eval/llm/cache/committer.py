@@ -1,7 +1,5 @@
 """Writes rows to a store as they arrive: at once if the store can, else in batches by one thread."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The URL of a database, read as its driver reads it, and refused if it is ambiguous."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The store on this machine's disk: a diskcache folder, hardened and never evicting."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

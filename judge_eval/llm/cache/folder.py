@@ -1,7 +1,5 @@
 """The folder of a cache."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """diskcache, restricted so that it neither unpickles nor touches a file that a row names."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How a fake judge answers about claims: its rule takes each claim as a reference of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

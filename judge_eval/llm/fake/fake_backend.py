@@ -1,7 +1,5 @@
 """The fake judge: a backend that is a function, a table, or a named rule."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The rules of the fake judge, and how it writes their opinions."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

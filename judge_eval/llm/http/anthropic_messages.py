@@ -1,7 +1,5 @@
 """The backend for servers that speak Anthropic's Messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

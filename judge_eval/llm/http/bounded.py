@@ -1,7 +1,5 @@
 """Reads the bytes of a reply within bounds."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import AsyncIterable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Writes the JSON of a chat request, and reads that of its reply."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar

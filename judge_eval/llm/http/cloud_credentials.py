@@ -1,7 +1,5 @@
 """Google's and AWS's own credentials, which stand in the place of a key."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Mapping

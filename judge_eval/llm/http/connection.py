@@ -1,7 +1,5 @@
 """Posts bodies to one address: over aiohttp alone where it is installed, else over the SDK's HTTP client."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

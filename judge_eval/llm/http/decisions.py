@@ -1,7 +1,5 @@
 """The backend for decision models: asks questions in a server's dialect, and checks each answer."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

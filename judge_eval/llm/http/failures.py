@@ -1,7 +1,5 @@
 """Reads a server's failures and the limits in its headers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

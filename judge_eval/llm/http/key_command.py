@@ -1,7 +1,5 @@
 """Runs the command that prints a key or token: at first, before it expires, and when a server declines it."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from abc import ABC, abstractmethod

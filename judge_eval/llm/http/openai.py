@@ -1,7 +1,5 @@
 """The backend for servers that speak OpenAI's Chat Completions."""
 
-from __future__ import annotations
-
 from judge_eval.llm.http.chat_format import Bodies, read_choice
 from judge_eval.llm.http.text_server import TextServer
 from judge_eval.providers import built_in

@@ -1,7 +1,5 @@
 """A server whose models write texts: the form of a request that it takes is negotiated before the first answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metrics that ask which claims are covered, whatever the order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal, TypeAlias, Unpack
 

@@ -1,7 +1,5 @@
 """Metrics that reward claims on top and discount claims that were seen above."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, TypeAlias, Unpack

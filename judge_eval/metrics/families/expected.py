@@ -1,7 +1,5 @@
 """Expected values of metrics under the probabilities that the judge gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations_with_replacement, zip_longest

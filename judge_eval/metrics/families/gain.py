@@ -1,7 +1,5 @@
 """Metrics that weigh grades by a discount of their rank."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 

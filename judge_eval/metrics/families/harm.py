@@ -1,7 +1,5 @@
 """Metrics of chunks that mislead the reader."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

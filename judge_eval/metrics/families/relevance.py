@@ -1,7 +1,5 @@
 """Metrics that ask which ranks hold relevant chunks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Metrics exactly as trec_eval computes them."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Parquet files beside a run's results: writing them, and reading the columns of a run from them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

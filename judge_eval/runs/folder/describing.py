@@ -1,7 +1,5 @@
 """Who judged a run, and how the manifests of two runs differ, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

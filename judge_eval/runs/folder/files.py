@@ -1,7 +1,5 @@
 """The files of a run's folder: their names, their lines, the lock on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whether the files of a run are what they were when it ended."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The claims of a judged trace, each with what its chunks say about it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias

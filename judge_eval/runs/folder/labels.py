@@ -1,7 +1,5 @@
 """Human labels given to a run's chunks after it was judged, kept beside its results."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

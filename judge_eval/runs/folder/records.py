@@ -1,7 +1,5 @@
 """The records of a run: what is written into its folder."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime

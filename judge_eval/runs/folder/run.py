@@ -1,7 +1,5 @@
 """A run in hand: its manifest, its results, its means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path

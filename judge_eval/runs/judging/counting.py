@@ -1,7 +1,5 @@
 """Progress and totals of a run: verdicts, failures, calls, and the progress file that others read."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

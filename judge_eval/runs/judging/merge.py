@@ -1,7 +1,5 @@
 """Putting the runs of all shards together into the run that one machine would have given."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import shutil

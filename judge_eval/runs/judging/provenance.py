@@ -1,7 +1,5 @@
 """Where numbers come from: what made a run, and how two runs differ in it."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

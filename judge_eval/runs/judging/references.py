@@ -1,7 +1,5 @@
 """The references of a dataset, each once, on their way to being split into claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from judge_eval.data.claimfiles import ClaimsFile, claims_line

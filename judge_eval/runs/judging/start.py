@@ -1,7 +1,5 @@
 """How a run starts: its manifest, and its folder, a new one or that of a run to resume."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime

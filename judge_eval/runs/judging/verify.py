@@ -1,7 +1,5 @@
 """Verifying a run: whether its files are as they were written, and what was changed if not."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator

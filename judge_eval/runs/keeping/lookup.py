@@ -1,7 +1,5 @@
 """The folder of runs: finding, listing, naming, deleting."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A folder of runs behind a URL: the local folder that stands for it, pulled and pushed."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

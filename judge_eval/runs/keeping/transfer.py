@@ -1,7 +1,5 @@
 """Copying runs to and from a URL, their results in pieces."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

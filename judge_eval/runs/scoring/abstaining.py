@@ -1,7 +1,5 @@
 """With which probability a reader abstains with each chunk alone, as a run of that reader says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from judge_eval.confidence import WITH_CONFIDENCE

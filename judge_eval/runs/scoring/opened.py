@@ -1,7 +1,5 @@
 """What failed verdicts leave open of a run in columns: bounds and expected values of its scores."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

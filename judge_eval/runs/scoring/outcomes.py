@@ -1,7 +1,5 @@
 """What came of the traces of a run, counted: verdicts, failures, stages, and verdicts to look at."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a perfect reranker of the same chunks would reach."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From outcomes to scores: the grades of a block of traces as one table, every metric over it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

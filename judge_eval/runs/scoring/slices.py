@@ -1,7 +1,5 @@
 """Figures by slice: by tag, language, length or source of traces, each tested and corrected for their number."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """What a reranker made of the chunks that it was given, by one judgment of both lists."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np
