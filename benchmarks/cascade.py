@@ -68,8 +68,8 @@ def draws(
     within = np.append(np.cumsum((population.weights * population.cheap_wrong)[::-1])[::-1], 0.0)
     for _ in range(simulations):
         parts = population.draw(rng, n, 5)
-        one = rng.integers(0, 5, n)
-        places, cheap, strong = (part[np.arange(n), one] for part in parts)
+        first = rng.integers(0, 5, n)
+        places, cheap, strong = (part[np.arange(n), first] for part in parts)
         fit = fit_to(places, cheap, strong, rng, people=people, alpha=alpha)
         at = place_of(fit)
         yield Drawn(
@@ -92,8 +92,8 @@ def fit_to(
     """Turn errors into verdicts, and fit a threshold to them."""
     truth = (rng.random(places.size) < RELEVANT).astype(np.float64)
     if people:
-        said, thought = np.abs(truth - cheap), np.abs(truth - strong)
-        return fit_cascade_to_people(GRID[places], said, thought, truth, alpha=alpha)
+        answers, thought = np.abs(truth - cheap), np.abs(truth - strong)
+        return fit_cascade_to_people(GRID[places], answers, thought, truth, alpha=alpha)
     return fit_cascade(GRID[places], np.abs(truth - cheap), truth, alpha=alpha)
 
 
@@ -155,26 +155,26 @@ def measured(name: str, found: list[Drawn], *, expected: float | None = None) ->
 
 def strong_target(simulations: int, n: int) -> Row:
     """Fit to the strong judge's verdicts."""
-    found = list(draws(cheap_judge(), n, simulations))
-    return measured("strong judge is the target", found, expected=EXPECTED_KEPT[n])
+    result = list(draws(cheap_judge(), n, simulations))
+    return measured("strong judge is the target", result, expected=EXPECTED_KEPT[n])
 
 
 def hard_traces(simulations: int, n: int) -> Row:
     """Fit to the strong judge's verdicts where errors come in hard traces."""
-    found = list(draws(replace(cheap_judge(), hard=0.2), n, simulations, seed=2))
-    return measured("the same, a fifth of traces hard", found, expected=EXPECTED_KEPT[n])
+    result = list(draws(replace(cheap_judge(), hard=0.2), n, simulations, seed=2))
+    return measured("the same, a fifth of traces hard", result, expected=EXPECTED_KEPT[n])
 
 
 def people_target(simulations: int, n: int) -> Row:
     """Fit to people's labels, from which the strong judge errs too."""
-    found = list(draws(against_people(), n, simulations, people=True, alpha=0.1, seed=3))
-    return measured("people are the target, alpha .10", found)
+    result = list(draws(against_people(), n, simulations, people=True, alpha=0.1, seed=3))
+    return measured("people are the target, alpha .10", result)
 
 
 def hopeless(simulations: int, n: int) -> Row:
     """Fit to people's labels where no threshold is within alpha, and each has its chance to look so."""
-    found = list(draws(no_better(), n, simulations, people=True, alpha=0.1, seed=4))
-    return measured("the same, both err in .101 everywhere", found)
+    result = list(draws(no_better(), n, simulations, people=True, alpha=0.1, seed=4))
+    return measured("the same, both err in .101 everywhere", result)
 
 
 def several_a_trace(simulations: int, n: int) -> Row:

@@ -101,16 +101,16 @@ def row(name: str, run: EvalRun) -> Row:
 
 def agreement(run: EvalRun, truth: dict[tuple[str, str], bool]) -> float:
     """Return the share of chunks on whose relevance a run agrees with another judge or with labels."""
-    said = [(r.trace_id, outcome) for r in run.results for outcome in r.outcomes]
-    return fmean(o.kind == "verdict" and o.relevant == truth[trace, o.chunk_id] for trace, o in said)
+    values = [(r.trace_id, outcome) for r in run.results for outcome in r.outcomes]
+    return fmean(o.kind == "verdict" and o.relevant == truth[trace, o.chunk_id] for trace, o in values)
 
 
 def by_trace(run: EvalRun, truth: dict[tuple[str, str], bool]) -> float:
     """Return the same for a random chunk of a random trace: what the bound is about."""
     each = []
     for r in run.results:
-        said = [o for o in r.outcomes if o.kind == "verdict"]
-        each.append(fmean(o.relevant != truth[r.trace_id, o.chunk_id] for o in said))
+        values = [o for o in r.outcomes if o.kind == "verdict"]
+        each.append(fmean(o.relevant != truth[r.trace_id, o.chunk_id] for o in values))
     return fmean(each)
 
 

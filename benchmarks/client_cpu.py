@@ -32,13 +32,13 @@ WIRES: dict[str, Any] = {
 Variant = Callable[[str, list[Request], int], Awaitable[None]]
 
 
-async def spread(calls: list[Request], width: int, one: Callable[[Request], Awaitable[Any]]) -> None:
+async def spread(calls: list[Request], width: int, first: Callable[[Request], Awaitable[Any]]) -> None:
     """Make all calls with `width` workers."""
     waiting = iter(calls)
 
     async def work() -> None:
         for call in waiting:
-            await one(call)
+            await first(call)
 
     await asyncio.gather(*(work() for _ in range(width)))
 

@@ -45,19 +45,19 @@ class Delay:
             except OSError:
                 return
             far = socket.create_connection(self._to)
-            for one, other in ((near, far), (far, near)):
-                for each in (one, other):
+            for first, other in ((near, far), (far, near)):
+                for each in (first, other):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 queue: _Queue = deque()
                 there = threading.Semaphore(0)
-                threading.Thread(target=self._read, args=(one, queue, there), daemon=True).start()
+                threading.Thread(target=self._read, args=(first, queue, there), daemon=True).start()
                 threading.Thread(target=self._write, args=(other, queue, there), daemon=True).start()
 
-    def _read(self, one: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore) -> None:
+    def _read(self, first: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore) -> None:
         data = b"-"
         while data:
             try:
-                data = one.recv(1 << 16)
+                data = first.recv(1 << 16)
             except OSError:
                 data = b""
             queue.append((time.monotonic() + self._half, data))

@@ -48,7 +48,7 @@ def main() -> None:
         root = Path(name)
         data = dataset(root / "data.jsonl", args.traces, 5, 400)
         flags = ("run", str(data), "--model", "openai/m", "--concurrency", "64", "--timeout", "3", "-q", "--json")
-        found = {}
+        collected = {}
         for kind in ("calm", "faulty"):
             folder = root / kind
             folder.mkdir()
@@ -56,11 +56,11 @@ def main() -> None:
             with server("--latency", "0.02", "--retry-after", "0.2", *rates) as url:
                 took = sitting(folder, *flags, "--base-url", url)
                 counts = server_stats(url)
-            found[kind] = outcomes(folder)
+            collected[kind] = outcomes(folder)
             tally = json.loads(took.out)["tally"]
             print(f"{kind}: {tally['verdicts']} verdicts, {tally['failed_verdicts']} failed, {took.wall:.1f} s")
             print(f"  retried {tally['retries']}; the server counted {counts}")
-        assert found["calm"] == found["faulty"], "a verdict differs"
+        assert collected["calm"] == collected["faulty"], "a verdict differs"
         print("every verdict was obtained and equals the fault-free run's")
 
         folder = root / "one"

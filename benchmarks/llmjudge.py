@@ -47,8 +47,8 @@ def biases(folder: Path) -> list[str]:
         lenient = mean_interval(vote - label, clusters=codes.tolist(), limits=(-1.0, 1.0))
         others = (consensus * len(names) - np.nan_to_num(votes[:, place])) / (len(names) - 1)
         features = {"rich query": share[codes], "grade of the others": others[there]}
-        found = {b.feature: b for b in estimate_biases(vote, human[there], features, codes)}
-        cells = [f"{b.effect:+.2f} ({b.verdict})" for b in (found[name] for name in features)]
+        values = {b.feature: b for b in estimate_biases(vote, human[there], features, codes)}
+        cells = [f"{b.effect:+.2f} ({b.verdict})" for b in (values[name] for name in features)]
         errors = f"{vote[label > 0].mean():.2f} | {1 - vote[label < 1].mean():.2f}"
         out.append(f"| {name} | {lenient} | {errors} | {' | '.join(cells)} |")
     return out
@@ -93,12 +93,12 @@ def main() -> None:
     print("| panel, chosen on half of the queries | log loss on the others | accuracy, stacked | vote | worth |")
     print(*best_panels(folder), sep="\n")
     _, votes, human, queries = read(folder)
-    found = stack_judges(votes, human >= RELEVANT, queries.tolist())
+    stack = stack_judges(votes, human >= RELEVANT, queries.tolist())
     print(
-        f"all 33, cross-fitted: log loss {found.stacked.log_loss}, by vote {found.vote.log_loss}, less by {found.gain}"
+        f"all 33, cross-fitted: log loss {stack.stacked.log_loss}, by vote {stack.vote.log_loss}, less by {stack.gain}"
     )
-    print(f"Brier {found.stacked.brier}, by vote {found.vote.brier}; ECE {found.stacked.ece}, by vote {found.vote.ece}")
-    print(f"worth {found.effective_votes:.1f} independent judges")
+    print(f"Brier {stack.stacked.brier}, by vote {stack.vote.brier}; ECE {stack.stacked.ece}, by vote {stack.vote.ece}")
+    print(f"worth {stack.effective_votes:.1f} independent judges")
 
 
 if __name__ == "__main__":

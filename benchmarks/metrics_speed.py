@@ -97,14 +97,14 @@ def main() -> None:
         print(json.dumps(measure_one() if given.part == "one" else parts[given.part](given.queries)))
         return
     many = _in_process("--part", "many", "--queries", str(given.queries))
-    one = _in_process("--part", "one")
+    first = _in_process("--part", "one")
     peer = _in_process("--part", "peer", "--queries", str(min(given.queries, 20_000)))
     print(f"{given.queries:,} queries, {many['chunks']:,} chunks, {', '.join(NAMES)} together")
     print(f"  chunks per second   {many['chunks_per_s']:.3g}   (bound: at least 2e8)")
     ratio = many["chunks_per_s"] / peer["peer_chunks_per_s"]
     print(f"  over pytrec_eval    {ratio:.0f} x   (bound: at least 50 x)")
     print(f"  peak memory         {many['peak_mb']:.0f} MB   (bound: under 350 MB)")
-    print(f"  one 10-chunk trace  {one['trace_us']:.0f} us   (bound: under 120 us)")
+    print(f"  one 10-chunk trace  {first['trace_us']:.0f} us   (bound: under 120 us)")
 
 
 if __name__ == "__main__":

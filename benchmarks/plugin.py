@@ -60,8 +60,8 @@ def importing(env: dict[str, str], rounds: int) -> float:
     command = [sys.executable, "-X", "importtime", "-c", "import pytest, judge_eval.pytest_plugin"]
     took = []
     for _ in range(rounds):
-        told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr
-        took += [int(found) / 1e6 for found in IMPORT.findall(told)]
+        output = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr
+        took += [int(match) / 1e6 for match in IMPORT.findall(output)]
     return median(took)
 
 

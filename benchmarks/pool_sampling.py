@@ -67,10 +67,10 @@ def _topic(judged: dict[str, int], ranked: list[list[str]], least: int) -> Topic
     lists = [np.array([at.get(document, -1) for document in each]) for each in ranked]
     likely, best = np.zeros(len(at)), np.full(len(at), 10**6)
     for places in lists:
-        found = places >= 0
-        ranks = np.flatnonzero(found) + 1
-        likely[places[found]] += 1 / (60 + ranks)
-        best[places[found]] = np.minimum(best[places[found]], ranks)
+        result = places >= 0
+        ranks = np.flatnonzero(result) + 1
+        likely[places[result]] += 1 / (60 + ranks)
+        best[places[result]] = np.minimum(best[places[result]], ranks)
     return Topic(np.array([grade >= least for grade in judged.values()], dtype=np.int64), lists, likely, best)
 
 

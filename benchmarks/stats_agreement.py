@@ -53,9 +53,9 @@ def agreement_coverage(
                 covered = dict.fromkeys(FIGURES, 0)
                 defined = dict.fromkeys(FIGURES, 0)
                 for k in range(simulations):
-                    found = agreement_of(drawn_tables(rng, n, chunks, judge), VALUES, replicates=500, seed=k)
+                    result = agreement_of(drawn_tables(rng, n, chunks, judge), VALUES, replicates=500, seed=k)
                     for name in FIGURES:
-                        interval = found[name].interval
+                        interval = result[name].interval
                         if interval is not None:
                             defined[name] += 1
                             covered[name] += interval.low - 1e-9 <= truth[name] <= interval.high + 1e-9

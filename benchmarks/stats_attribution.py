@@ -92,8 +92,8 @@ def split(runs: TwoRuns, metric: str) -> Attribution:
         metric=metric, candidate=1, n=len(pairing), baseline_mean=means[0], candidate_mean=means[1],
         difference=means[1] - means[0], p=1.0, p_holm=1.0, wins=0, ties=0, losses=0,
     )  # fmt: skip
-    (found,) = attributions(moved, (), (BINARY, BINARY), "a to b", [difference])
-    return found
+    (result,) = attributions(moved, (), (BINARY, BINARY), "a to b", [difference])
+    return result
 
 
 def true_parts(runs: TwoRuns, metric: str) -> tuple[float, float]:
@@ -127,10 +127,10 @@ def parts_coverage(
 def _lines(label: str, made: list[Attribution], truth: tuple[float, float], bar: float) -> list[Line]:
     lines = []
     for part, true in (("retrieval", truth[0]), ("judge", truth[1])):
-        found = [getattr(each, part) for each in made]
-        inside = [p.interval is not None and p.interval[0] - 1e-9 <= true <= p.interval[1] + 1e-9 for p in found]
+        values = [getattr(each, part) for each in made]
+        inside = [p.interval is not None and p.interval[0] - 1e-9 <= true <= p.interval[1] + 1e-9 for p in values]
         lines.append(Line(f"{part}, {label}", float(np.mean(inside)), len(made), bar, 1.0))
-        bias = float(np.mean([p.value for p in found])) - true
+        bias = float(np.mean([p.value for p in values])) - true
         lines.append(Line(f"bias of {part}, {label}", bias, len(made), -0.02, 0.02))
     return lines
 

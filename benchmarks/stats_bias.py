@@ -30,11 +30,11 @@ def bias_power(simulations: int, seed: int = 93, traces: int = 150, odds: float 
             z = base + there * size * (features[biased] - features[biased].mean())
             verdict = (rng.random(z.size) < 1 / (1 + np.exp(-z))).astype(float)
             biases = {bias.feature: bias for bias in estimate_biases(verdict, relevant, features, codes)}
-            found = {name for name, bias in biases.items() if bias.verdict == "biased"}
+            values = {name for name, bias in biases.items() if bias.verdict == "biased"}
             if there:
-                seen, others = seen + (biased in found), others + bool(found - {biased})
+                seen, others = seen + (biased in values), others + bool(values - {biased})
             else:
-                alarms += bool(found)
+                alarms += bool(values)
                 held += sum(b.interval is not None and b.interval[0] <= 0 <= b.interval[1] for b in biases.values())
     what = f"{traces} traces, log odds {odds:g}"
     return [

@@ -82,9 +82,9 @@ def paired_null(simulations: int, seed: int = 1, traces: int = 15) -> list[Line]
     rng = np.random.default_rng(seed)
     by_t = by_flip = 0
     for _ in range(simulations):
-        found = compare_paired(*average_precision(draw_relevance(rng, traces, 2)), planning=False)
-        by_t += found.p_t is not None and found.p_t <= 0.05
-        by_flip += found.p_randomisation <= 0.05
+        result = compare_paired(*average_precision(draw_relevance(rng, traces, 2)), planning=False)
+        by_t += result.p_t is not None and result.p_t <= 0.05
+        by_flip += result.p_randomisation <= 0.05
     return [
         Line(f"type I error, paired t, n={traces}", by_t / simulations, simulations, 0.03, 0.06),
         Line(f"type I error, sign flips, n={traces}", by_flip / simulations, simulations, 0.03, 0.06),
@@ -100,9 +100,9 @@ def clustered_null(simulations: int, seed: int = 2, clusters: int = 20, size: in
         shared = np.repeat(rng.normal(0, 0.2, clusters), size)
         d = shared + rng.normal(0, 0.2, clusters * size)
         zero = np.zeros_like(d)
-        found = compare_paired(zero, d, clusters=ids, permutations=999, planning=False)
-        robust += found.p_t is not None and found.p_t <= 0.05
-        flips += found.p_randomisation <= 0.05
+        result = compare_paired(zero, d, clusters=ids, permutations=999, planning=False)
+        robust += result.p_t is not None and result.p_t <= 0.05
+        flips += result.p_randomisation <= 0.05
         interval = mean_interval(d).interval
         naive += interval is not None and 0 not in interval
     return [
@@ -315,8 +315,8 @@ def failed_gates(simulations: int, seed: int = 8, traces: int = 500, share: floa
             outcomes[way][decide_drop(difference_of(test, "HitRate@5"), limit)[0]] += 1
     where = f"drop .06, limit .05, {share:.0%} failed, n={traces}"
     return [
-        Line(f"gate {kind}, {way}: {where}", found[kind] / simulations, simulations, *bounds)
-        for way, found in outcomes.items()
+        Line(f"gate {kind}, {way}: {where}", result[kind] / simulations, simulations, *bounds)
+        for way, result in outcomes.items()
         for kind, bounds in (("passed", (0.0, 0.06) if way == "all traces" else (None, None)), ("failed", (None, None)))
     ]
 
@@ -385,12 +385,12 @@ def cached(cell: partial[list[Line]], folder: Path | None) -> list[Line]:
 
 
 def _digest(cell: partial[list[Line]]) -> str:
-    found = hashlib.sha256(repr((cell.args, cell.keywords)).encode())
+    result = hashlib.sha256(repr((cell.args, cell.keywords)).encode())
     root = Path(__file__).parents[1]
     for part in ("benchmarks/*.py", "judge_eval/stats/*.py", "judge_eval/compare/[ag]*.py"):
         for path in sorted(root.glob(part)):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            result.update(path.read_bytes())
+    return result.hexdigest()[:16]
 
 
 def figure(line: Line) -> str:

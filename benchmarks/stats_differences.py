@@ -63,17 +63,17 @@ def detectable(
         name, truth, draw = POPULATIONS[place]
         for n, many in itertools.product(traces, metrics):
             rng = np.random.default_rng((seed, place, n, many))
-            told = shown = 0
+            outcome = shown = 0
             for k in range(simulations):
-                found = compare_differences(draw(rng, n), many, planning=True)
-                if found.detectable is None:
+                result = compare_differences(draw(rng, n), many, planning=True)
+                if result.detectable is None:
                     continue
-                told += 1
-                shift = found.detectable * (1 if k % 2 else -1) - truth
+                outcome += 1
+                shift = result.detectable * (1 if k % 2 else -1) - truth
                 shown += is_shown(compare_differences(np.clip(draw(rng, n) + shift, -1, 1), many), many)
             where = f"{name}, {many} metrics, n={n}"
-            if told >= 20:
-                lines.append(Line(f"told differences are shown, {where}", shown / told, told, 0.70, 1.0))
+            if outcome >= 20:
+                lines.append(Line(f"told differences are shown, {where}", shown / outcome, outcome, 0.70, 1.0))
     return lines
 
 
@@ -81,14 +81,14 @@ def unreachable(simulations: int, seed: int = 14) -> list[Line]:
     """Five traces, or seven under five metrics: nothing is significant, and no difference is told."""
     lines = []
     for n, many in ((5, 1), (7, 5)):
-        rng, told = np.random.default_rng((seed, n)), 0
+        rng, outcome = np.random.default_rng((seed, n)), 0
         for k in range(simulations):
             d = POPULATIONS[k % len(POPULATIONS)][2](rng, n) - k % 3 * 0.2
-            found = compare_differences(np.clip(d, -1, 1), many, planning=True)
-            told += found.detectable is not None or is_shown(found, many)
+            result = compare_differences(np.clip(d, -1, 1), many, planning=True)
+            outcome += result.detectable is not None or is_shown(result, many)
         where = f"{many} metrics, n={n}"
         lines.append(
-            Line(f"differences told or shown where none can be, {where}", told / simulations, simulations, 0.0, 0.0)
+            Line(f"differences told or shown where none can be, {where}", outcome / simulations, simulations, 0.0, 0.0)
         )
     return lines
 
@@ -113,9 +113,9 @@ def skewed_null(simulations: int, seed: int = 15, traces: Sequence[int] = (10, 2
     for n in traces:
         rng, small, printed = np.random.default_rng((seed, n)), 0, 0
         for _ in range(simulations):
-            found = compare_differences(POPULATIONS[0][2](rng, n) + 0.05)
-            small += found.p_randomisation <= 0.05
-            printed += is_shown(found, 1)
+            result = compare_differences(POPULATIONS[0][2](rng, n) + 0.05)
+            small += result.p_randomisation <= 0.05
+            printed += is_shown(result, 1)
         where = f"-.5 in 10%, n={n}"
         lines.append(Line(f"  p alone at most .05 under the null, {where}", small / simulations, simulations))
         lines.append(Line(f"p at most .05 and printed, {where}", printed / simulations, simulations, 0.0, 0.06))
@@ -126,8 +126,8 @@ def compared(d: Floats) -> tuple[float, float]:
     """Return the interval of differences of a metric from 0 to 1."""
     # A part of each value that is no limit keeps the differences from being those of rates.
     before = np.clip(-d, 0.0, 1.0)
-    found = compare_paired(before, before + d, limits=(0.0, 1.0), permutations=1, planning=False)
-    interval = found.interval
+    result = compare_paired(before, before + d, limits=(0.0, 1.0), permutations=1, planning=False)
+    interval = result.interval
     assert interval is not None
     return interval.low, interval.high
 

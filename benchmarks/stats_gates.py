@@ -174,13 +174,13 @@ def gate_planning(
                     wanted = planned_traces(known, limit)[1]
                     if wanted is None:
                         continue
-                    said = "passed" if known.lost[0] < limit else "failed"
+                    message = "passed" if known.lost[0] < limit else "failed"
                     outcome = decide_drop(difference_of(judged(draw(rng, min(wanted, 10_000)))), limit)[0]
                     count["advised"] += 1
                     count["decided"] += outcome != "undecided"
-                    count["led"] += said == true
-                    count["as said"] += said == outcome
-                    count["led as said"] += said == true == outcome
+                    count["led"] += message == true
+                    count["as said"] += message == outcome
+                    count["led as said"] += message == true == outcome
                 where, led, advised = f"{name}, limit {limit:.2f}, pilot of {n}", count["led"], count["advised"]
                 if advised >= 20:
                     lines.append(Line(f"planned traces decide, {where}", count["decided"] / advised, advised, 0.75, 1))

@@ -30,8 +30,8 @@ def average_precision(grades: npt.NDArray[np.bool_]) -> Floats:
     """Return AP over the last axis: the mean precision at the relevant ranks, 0 where there is none."""
     hits = grades.cumsum(axis=-1)
     precision = hits / np.arange(1, grades.shape[-1] + 1)
-    found: Floats = (precision * grades).sum(axis=-1) / np.maximum(hits[..., -1], 1)
-    return found
+    result: Floats = (precision * grades).sum(axis=-1) / np.maximum(hits[..., -1], 1)
+    return result
 
 
 def judged_traces(rng: np.random.Generator, place: int, traces: int) -> tuple[Floats, Floats]:
@@ -60,11 +60,11 @@ def few_labels(
                 y, p = judged_traces(rng, place, TRACES)
                 sample = stratified_sample(np.digitize(p, [0.25, 0.5, 0.75, 0.999]).tolist(), n, seed=k)
                 for limits in (LIMITS, None):
-                    found = {
+                    values = {
                         "": ppi_mean(y[:n], p[:n], p[n:], limits=limits),
                         " in strata": ppi_mean_sampled(y[list(sample.chosen)], p, sample, limits=limits),
                     }
-                    for way, mean in found.items():
+                    for way, mean in values.items():
                         interval = mean.interval.within(*LIMITS) if mean.interval else None
                         if interval is not None:
                             key = f"PPI++, mean {JUDGES[place][0]}, {n} labels{way}"

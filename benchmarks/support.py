@@ -84,8 +84,8 @@ def server(*arguments: str, kind: str = "chat") -> Iterator[str]:
 def server_stats(url: str) -> dict[str, Any]:
     """Ask the mock server what it counted."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/_stats", timeout=10) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        messages: dict[str, Any] = json.load(answer)
+    return messages
 
 
 def environment(folder: Path) -> dict[str, str]:

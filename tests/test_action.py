@@ -69,8 +69,8 @@ def test_the_package_is_installed_as_one_argument(job: Job) -> None:
     hostile = "context-judge @ git+https://host/x; touch broken $(touch broken)"
     done, _ = job.step("install", PUSH, package=hostile)
     assert done.returncode == 0, done.stderr
-    said = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
-    assert said == ["-m", "pip", "install", "--quiet", hostile, "-c", "from judge_eval import Evaluator"]
+    output = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
+    assert output == ["-m", "pip", "install", "--quiet", hostile, "-c", "from judge_eval import Evaluator"]
     assert not (job.folder / "broken").exists()
 
 
@@ -78,8 +78,8 @@ def test_the_action_installs_its_own_checkout(job: Job) -> None:
     """Unless told otherwise the action installs what it was checked out with, from no registry."""
     done, _ = job.step("install", PUSH)
     assert done.returncode == 0, done.stderr
-    said = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
-    assert said[:5] == ["-m", "pip", "install", "--quiet", str(job.folder / "action")]
+    output = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
+    assert output[:5] == ["-m", "pip", "install", "--quiet", str(job.folder / "action")]
 
 
 def test_another_project_of_the_same_import_name_is_told(job: Job) -> None:
@@ -124,8 +124,8 @@ def test_a_repository_from_push_to_pull_request(tmp_path: Path) -> None:
 
 def _manifest(known: dict[str, str]) -> dict[str, Any]:
     path = Path(known["steps.run.outputs.run"]) / "manifest.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    messages: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return messages
 
 
 def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:

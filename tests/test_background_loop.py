@@ -41,13 +41,13 @@ def test_a_running_loop_calls_it() -> None:
 
 def test_threads_call_it() -> None:
     """Threads share one loop and do not hinder each other."""
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda n=n: found.append(background_loop.run(double(n)))) for n in range(8)]
+    collected: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: collected.append(background_loop.run(double(n)))) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert sorted(found) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert sorted(collected) == [0, 2, 4, 6, 8, 10, 12, 14]
     assert sum(thread.name == "judge_eval" for thread in threading.enumerate()) == 1
 
 

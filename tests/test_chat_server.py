@@ -62,11 +62,11 @@ def test_answers_fit_what_was_asked(mode: str) -> None:
 def test_same_body_same_answer() -> None:
     """Two servers give one body the same answer, and count it."""
     bodies = [body_of(SmallForm()), body_of(SmallForm(scale=GRADED))]
-    with ChatServer() as one, ChatServer() as other:
-        assert [post(one.url, body) for body in bodies] == [post(other.url, body) for body in bodies]
-        assert one.calls == bodies
-        assert get(one.url, "/_stats")["paid"] == 2
-        assert get(one.url, "/_calls") == bodies
+    with ChatServer() as first, ChatServer() as other:
+        assert [post(first.url, body) for body in bodies] == [post(other.url, body) for body in bodies]
+        assert first.calls == bodies
+        assert get(first.url, "/_stats")["paid"] == 2
+        assert get(first.url, "/_calls") == bodies
 
 
 def test_faults_depend_on_the_attempt() -> None:

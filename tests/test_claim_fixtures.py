@@ -44,10 +44,10 @@ def test_what_is_asked_of_all_chunks_is_what_none_covers_but_one_does_in_part() 
 def test_texts_that_read_alike_say_the_same() -> None:
     """A repeated chunk has the row of the first."""
     for trace in claim_traces():
-        said: dict[str, object] = {}
+        messages: dict[str, object] = {}
         for chunk in trace.chunks:
             row = truths()[trace.id].rows[chunk.id]
-            assert said.setdefault(chunk.text, row) == row
+            assert messages.setdefault(chunk.text, row) == row
 
 
 def test_the_cases_are_there() -> None:
@@ -58,8 +58,8 @@ def test_the_cases_are_there() -> None:
     assert {len(trace.claims or ()) for trace in traces} >= {0, 1, 2, 3, 40}
     words = Counter(word for trace in traces for row in case_of(trace).rows for word in row)
     assert words.keys() == {"full", "partial", "contradicts", "none"}
-    told = [answer for truth in truths().values() for answer in truth.together.values()]
-    assert set(told) == {True, False}
+    values = [answer for truth in truths().values() for answer in truth.together.values()]
+    assert set(values) == {True, False}
     page = (FIXTURES / "README.md").read_text()
     assert all(f"| `{kind}` |" in page for kind in KINDS)
     chunks = sum(len(trace.chunks) for trace in traces)
@@ -76,6 +76,6 @@ def test_every_metric_of_the_fixtures_is_what_its_formula_says() -> None:
             metric = parse_metric(name if k is None else f"{name}@{k}")
             values = metric.compute(table).tolist()
             expected = [naive(metric, case) for case in cases]
-            for trace, value, told in zip(claim_traces(), values, expected, strict=True):
-                assert (value != value) == (told is None), (name, k, trace.id)
-                assert told is None or abs(value - told) < 1e-12, (name, k, trace.id)
+            for trace, value, result in zip(claim_traces(), values, expected, strict=True):
+                assert (value != value) == (result is None), (name, k, trace.id)
+                assert result is None or abs(value - result) < 1e-12, (name, k, trace.id)

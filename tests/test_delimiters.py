@@ -54,14 +54,14 @@ def test_sealing_changes_the_marks_and_nothing_else() -> None:
     form = load_form("listwise/support/binary")
     passages = (Passage("One."), Passage("Two.", "Title"))
     request = Request(form=form, query="q", passages=passages, max_tokens=9, reference="r")
-    one, same, other = (sealed(request, secret) for secret in (b"1" * 32, b"1" * 32, b"2" * 32))
-    assert one.digest == request.digest
-    assert one.form.digest == form.digest
-    assert one.messages == same.messages != other.messages
-    assert one.messages[0] == request.messages[0]
-    bare = {"".join(c for c in r.messages[1].content if not c.isdigit()) for r in (request, one, other)}
+    first, same, other = (sealed(request, secret) for secret in (b"1" * 32, b"1" * 32, b"2" * 32))
+    assert first.digest == request.digest
+    assert first.form.digest == form.digest
+    assert first.messages == same.messages != other.messages
+    assert first.messages[0] == request.messages[0]
+    bare = {"".join(c for c in r.messages[1].content if not c.isdigit()) for r in (request, first, other)}
     assert len(bare) == 1
-    assert len({len(r.messages[1].content) for r in (request, one, other)}) == 1
+    assert len({len(r.messages[1].content) for r in (request, first, other)}) == 1
 
 
 def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
     go.touch()
-    told = {process.communicate(timeout=60)[0].strip() for process in made}
-    assert told == {(place / KEPT_IN).read_bytes().hex().encode()}
+    values = {process.communicate(timeout=60)[0].strip() for process in made}
+    assert values == {(place / KEPT_IN).read_bytes().hex().encode()}
     assert [each.name for each in place.iterdir()] == [KEPT_IN]
 
 

@@ -15,9 +15,9 @@ VALUES = st.recursive(
 
 
 @given(PARTS, PARTS)
-def test_different_sequences_have_different_digests(one: list[str], other: list[str]) -> None:
+def test_different_sequences_have_different_digests(messages: list[str], other: list[str]) -> None:
     """No two different sequences collide by joining."""
-    assert (digest_parts(one) == digest_parts(other)) == (one == other)
+    assert (digest_parts(messages) == digest_parts(other)) == (messages == other)
 
 
 @given(st.text(), st.integers(0, 20))

@@ -37,11 +37,11 @@ ELSEWHERE = {"ragas", "deepeval", "local"}
 
 
 def _of(language: str) -> dict[str, list[Block]]:
-    found = {
+    values = {
         name: [block for block in blocks if block.language == language and block.mark not in ELSEWHERE]
         for name, blocks in PAGES.items()
     }
-    return {name: blocks for name, blocks in found.items() if blocks}
+    return {name: blocks for name, blocks in values.items() if blocks}
 
 
 SERVED = "http://127.0.0.1:8642"
@@ -199,7 +199,7 @@ def test_workflows_shown_are_workflows() -> None:
     inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
     used = github["jobs"]["judge"]["steps"][-1]["with"]
     assert set(used) <= set(inputs)
-    assert {name for name, told in inputs.items() if told.get("required")} <= set(used)
+    assert {name for name, result in inputs.items() if result.get("required")} <= set(used)
     assert list(gitlab) == ["retrieval"]
 
 
@@ -240,10 +240,10 @@ def test_the_shown_failure_is_what_pytest_shows(folder: Path) -> None:
     (folder / "test_retriever.py").write_text(_of("python")["testing.md"][0].code, encoding="utf-8")
     done = shell("pytest -q test_retriever.py || true", folder, "")
     page = " ".join((DOCS / "testing.md").read_text(encoding="utf-8").split())
-    found = re.findall(r"MissError: (no answer in .*test_opening_hours --judge-eval-mode=record)", done.stdout)
+    output = re.findall(r"MissError: (no answer in .*test_opening_hours --judge-eval-mode=record)", done.stdout)
     # Pytest tells it again in its summary, where that is not cut to a terminal's width.
-    (told,) = set(found)
-    assert " ".join(told.split()) in page
+    (result,) = set(output)
+    assert " ".join(result.split()) in page
 
 
 def _hook(name: str) -> Any:

@@ -15,9 +15,9 @@ from tests.support.runs import traces
 
 def test_every_trace_comes_out_once() -> None:
     """Each trace of the source comes out once, with as many outcomes as chunks."""
-    found = asyncio.run(collect(Scripted(), items(300), concurrency=8))
-    assert sorted(judged.position for judged in found) == list(range(300))
-    assert all(len(judged.judgment.outcomes) == 2 for judged in found)
+    result = asyncio.run(collect(Scripted(), items(300), concurrency=8))
+    assert sorted(judged.position for judged in result) == list(range(300))
+    assert all(len(judged.judgment.outcomes) == 2 for judged in result)
 
 
 def test_an_empty_source_ends_at_once() -> None:
@@ -82,8 +82,8 @@ def test_a_hanging_call_holds_up_only_its_own_trace() -> None:
 def test_what_is_at_hand_never_reaches_a_worker() -> None:
     """Hits are split off before anything is asked."""
     backend = AtHand()
-    found = asyncio.run(collect(backend, items(100)))
-    assert len(found) == 100
+    result = asyncio.run(collect(backend, items(100)))
+    assert len(result) == 100
     assert sorted(backend.asked) == sorted(f"q{n}-b" for n in range(100))
 
 
@@ -136,9 +136,9 @@ def test_a_stream_that_is_left_stops_its_reader() -> None:
 def test_the_plan_counts_what_would_be_asked() -> None:
     """Equal requests and what is at hand are counted apart from calls, and nobody is asked."""
     backend = AtHand()
-    told = plan(JUDGE, backend, iter([*items(3), *items(3)]))
-    assert (told.traces, told.chunks, told.calls, told.hits) == (6, 12, 3, 9)
-    assert told.output_tokens == 3 * JUDGE.max_tokens
+    result = plan(JUDGE, backend, iter([*items(3), *items(3)]))
+    assert (result.traces, result.chunks, result.calls, result.hits) == (6, 12, 3, 9)
+    assert result.output_tokens == 3 * JUDGE.max_tokens
     assert backend.asked == []
 
 

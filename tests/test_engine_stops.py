@@ -17,7 +17,7 @@ def test_a_fatal_error_stops_at_once_and_loses_nothing_in_flight() -> None:
     """No new call is made after it; what the siblings in flight bring is handed on, then it is raised."""
 
     async def main() -> tuple[list[Judged], Scripted]:
-        found: list[Judged] = []
+        collected: list[Judged] = []
         failed = asyncio.Event()
 
         async def answer(request: Request) -> Completion:
@@ -30,11 +30,11 @@ def test_a_fatal_error_stops_at_once_and_loses_nothing_in_flight() -> None:
         backend = Scripted(answer)
         engine = Engine(JUDGE, backend, concurrency=4, linger=0)
         with pytest.raises(FatalCallError, match="no key"):
-            await gather(engine, items(100, chunks=1), found)
-        return found, backend
+            await gather(engine, items(100, chunks=1), collected)
+        return collected, backend
 
-    found, backend = asyncio.run(asyncio.wait_for(main(), 30))
-    assert {f"q{judged.position}-a" for judged in found} == set(backend.asked) - {"q3-a"}
+    result, backend = asyncio.run(asyncio.wait_for(main(), 30))
+    assert {f"q{judged.position}-a" for judged in result} == set(backend.asked) - {"q3-a"}
     assert len(backend.asked) < 20
 
 
@@ -43,7 +43,7 @@ def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None
     """Where nobody else keeps them, answers of a trace whose siblings are still out are handed on, once."""
 
     async def main() -> list[Judged]:
-        found: list[Judged] = []
+        collected: list[Judged] = []
         answered = asyncio.Event()
 
         async def answer(request: Request) -> Completion:
@@ -59,27 +59,27 @@ def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None
 
         engine = Engine(JUDGE, Scripted(answer), concurrency=8, linger=0, drain=0.05, salvage=lambda: salvage)
         with pytest.raises(FatalCallError):
-            await gather(engine, items(4), found)
-        return found
+            await gather(engine, items(4), collected)
+        return collected
 
-    found = {judged.position: judged.judgment for judged in asyncio.run(asyncio.wait_for(main(), 30))}
-    assert found[0].failed == 0
-    assert 1 not in found  # nothing of it was answered
+    values = {judged.position: judged.judgment for judged in asyncio.run(asyncio.wait_for(main(), 30))}
+    assert values[0].failed == 0
+    assert 1 not in values  # nothing of it was answered
     if salvage:
-        told = found[2].outcomes
-        assert [outcome.kind for outcome in told] == ["verdict", "no_verdict"]
-        assert told[1].kind == "no_verdict"
-        assert told[1].why == "unreachable"
-        assert len(found[2].calls) == 1
+        result = values[2].outcomes
+        assert [outcome.kind for outcome in result] == ["verdict", "no_verdict"]
+        assert result[1].kind == "no_verdict"
+        assert result[1].why == "unreachable"
+        assert len(values[2].calls) == 1
     else:
-        assert 2 not in found
+        assert 2 not in values
 
 
 def test_a_stop_during_a_repair_hands_on_what_was_read() -> None:
     """The verdicts of the first wave are kept where the run is stopped while a reply is being repaired."""
 
     async def main() -> list[Judged]:
-        found: list[Judged] = []
+        collected: list[Judged] = []
         repairing = asyncio.Event()
 
         async def answer(request: Request) -> Completion:
@@ -96,8 +96,8 @@ def test_a_stop_during_a_repair_hands_on_what_was_read() -> None:
 
         engine = Engine(JUDGE, Scripted(answer), linger=0, drain=0.05, salvage=lambda: True)
         with pytest.raises(FatalCallError):
-            await gather(engine, items(2), found)
-        return found
+            await gather(engine, items(2), collected)
+        return collected
 
     (judged,) = asyncio.run(asyncio.wait_for(main(), 30))
     assert [outcome.kind for outcome in judged.judgment.outcomes] == ["no_verdict", "verdict"]
@@ -107,7 +107,7 @@ def test_a_stop_makes_no_verdict_that_a_whole_run_would_not_have() -> None:
     """While the plan still asks about a chunk (a quote, another vote), its verdict is not handed on."""
 
     async def main(judge: Judge) -> list[Judged]:
-        found: list[Judged] = []
+        collected: list[Judged] = []
         waiting = asyncio.Event()
 
         async def answer(request: Request) -> Completion:
@@ -122,8 +122,8 @@ def test_a_stop_makes_no_verdict_that_a_whole_run_would_not_have() -> None:
 
         engine = Engine(judge, Scripted(answer), linger=0, drain=0.05, salvage=lambda: True)
         with pytest.raises(FatalCallError):
-            await gather(engine, items(2), found)
-        return found
+            await gather(engine, items(2), collected)
+        return collected
 
     samples = Panel.of_samples(lambda k: Pointwise("support/binary", sample=k + 1), 2)
     for judge in (JUDGE, samples):
@@ -139,8 +139,8 @@ def test_a_failed_call_is_no_verdict() -> None:
             raise TransientError("reset")
         return NO
 
-    found = sorted(asyncio.run(collect(Scripted(answer), items(3))), key=lambda judged: judged.position)
-    assert [judged.judgment.failed for judged in found] == [0, 1, 0]
+    result = sorted(asyncio.run(collect(Scripted(answer), items(3))), key=lambda judged: judged.position)
+    assert [judged.judgment.failed for judged in result] == [0, 1, 0]
 
 
 def test_a_bug_in_a_backend_ends_the_run() -> None:
@@ -166,11 +166,11 @@ def test_an_error_in_the_source_keeps_what_is_under_way(kind: str) -> None:
             yield item
 
     async def main() -> int:
-        found: list[Judged] = []
+        collected: list[Judged] = []
         engine = Engine(JUDGE, Scripted(), concurrency=4, linger=0)
         with pytest.raises(OSError, match="unplugged"):
-            await gather(engine, broken() if kind == "sync" else abroken(), found)
-        return len(found) + len(engine.take())
+            await gather(engine, broken() if kind == "sync" else abroken(), collected)
+        return len(collected) + len(engine.take())
 
     assert asyncio.run(main()) >= BLOCK
 

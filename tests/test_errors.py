@@ -12,11 +12,11 @@ def drawn() -> dict[str, str]:
     parents: dict[str, str] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"^(\s+(?:[│ ] +)*)(?:[├└]── )?([A-Z]\w+Error)\b", line)
-        if found:
+        result = re.match(r"^(\s+(?:[│ ] +)*)(?:[├└]── )?([A-Z]\w+Error)\b", line)
+        if result:
             depth = (len(line) - len(line.lstrip("│├└─ ")) - 4) // 4
-            path[depth:] = [found[2]]
-            parents[found[2]] = path[depth - 1] if depth else ""
+            path[depth:] = [result[2]]
+            parents[result[2]] = path[depth - 1] if depth else ""
     return parents
 
 

@@ -47,8 +47,8 @@ def test_resuming_asks_again_only_what_failed(tmp_path: Path) -> None:
     assert done.status == "done"
     assert done.manifest.tally.failed_verdicts == 0
     for result in done.results:
-        told = [name for call in result.calls for name in call.chunk_ids]
-        assert told == [outcome.chunk_id for outcome in result.outcomes]
+        values = [name for call in result.calls for name in call.chunk_ids]
+        assert values == [outcome.chunk_id for outcome in result.outcomes]
     whole = evaluator(only("q0-a", "q0-b")).evaluate(TWO, out=tmp_path)
     assert first.folder is not None
     assert whole.folder is not None
@@ -68,8 +68,8 @@ def test_resuming_refuses_another_dataset_judge_or_model(tmp_path: Path) -> None
         (evaluator(ALL, mode="listwise"), TWO, "the judge differs in .*mode"),
         (Evaluator("fake/overlap", metrics=["AP@3", "MRR"], cache=False), TWO, "the model differs in model .*overlap"),
     ]
-    for made, data, told in cases:
-        with pytest.raises(RunError, match=told):
+    for made, data, result in cases:
+        with pytest.raises(RunError, match=result):
             made.evaluate(data, resume=run.folder)
     with pytest.raises(RunError, match="no run in"):
         evaluator(ALL).evaluate(TWO, resume=tmp_path / "nowhere")

@@ -160,9 +160,9 @@ def test_a_run_in_a_folder_and_one_scored_again_keep_the_rows(tmp_path: Path) ->
     """The run that `evaluate` returns has the rows, wherever it is kept; other metrics go beside them too."""
     frame = pandas.DataFrame(ROWS, index=["x", "y"])
     run = judged(frame, out=tmp_path)
-    for one in (run, judged(frame, out=tmp_path, resume=True)):
-        assert one.to_pandas().index.tolist() == ["x", "y"]
-        assert list(one.to_pandas().columns) == [*ROWS[0], *NEW]
+    for item in (run, judged(frame, out=tmp_path, resume=True)):
+        assert item.to_pandas().index.tolist() == ["x", "y"]
+        assert list(item.to_pandas().columns) == [*ROWS[0], *NEW]
     again = rescore(run, ["P@1"]).to_pandas()
     assert list(again.columns) == [*ROWS[0], "P@1", "verdicts", "reasons"]
     assert again.index.tolist() == ["x", "y"]
@@ -196,9 +196,9 @@ def test_frames_of_nothing_keep_their_types(library: Any) -> None:
     pairs = [(empty.verdicts_frame(library), full.verdicts_frame(library))]
     if library == "polars":
         pairs.append((empty.to_polars().select(NEW), full.to_polars().select(NEW)))
-    for one, other in pairs:
-        assert list(one.columns) == list(other.columns)
-        assert [str(kind) for kind in one.dtypes] == [str(kind) for kind in other.dtypes]
+    for first, other in pairs:
+        assert list(first.columns) == list(other.columns)
+        assert [str(kind) for kind in first.dtypes] == [str(kind) for kind in other.dtypes]
 
 
 def test_columns_of_several_kinds_become_texts() -> None:

@@ -105,7 +105,7 @@ def test_no_signature_is_long() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-                count = len([one for one in given if one.arg not in ("self", "cls")])
+                count = len([item for item in given if item.arg not in ("self", "cls")])
                 if count > 12:
                     long.append(f"{path.relative_to(PACKAGE)}: {node.name} takes {count}")
     assert not long

@@ -147,8 +147,8 @@ def test_the_verdicts_of_another_run_bring_its_scale_and_failures(tmp_path: Path
         assert run.manifest.backend["model"] == f"{first.folder.name}/results.jsonl"
         assert all(
             mine.reason == theirs.reason
-            for one, other in zip(run.results, first.results, strict=True)
-            for mine, theirs in zip(one.outcomes, other.outcomes, strict=True)
+            for single, other in zip(run.results, first.results, strict=True)
+            for mine, theirs in zip(single.outcomes, other.outcomes, strict=True)
             if mine.kind == theirs.kind == "verdict"
         )
 
@@ -211,8 +211,8 @@ def test_an_import_is_scored_compared_and_measured_like_any_run() -> None:
     people = import_verdicts(GRADES, TRACES, metrics=["AP@5"])
     model = judged(TRACES, {**GRADES, ("t1", "a"): 0}, metrics=["AP@5"])
     assert rescore(people, ["P@2"])["P@2"] == pytest.approx((1 / 2 + 1 / 2 + 0) / 3)
-    told = agree(model, people)
-    assert (told.n, told.figures["accuracy"].value) == (6, pytest.approx(5 / 6))
+    result = agree(model, people)
+    assert (result.n, result.figures["accuracy"].value) == (6, pytest.approx(5 / 6))
     compared = people.compare(model)
     mine = [r.scores["AP@5"] for r in model.results]
     expected = (sum(score or 0 for score in mine) - sum(AP)) / 3

@@ -54,7 +54,7 @@ def test_an_install_line_of_the_other_project_is_told(line: str, wrong: bool) ->
 
 def test_no_page_or_file_installs_the_other_project() -> None:
     """Whoever follows our pages, workflows and messages never installs somebody else's package."""
-    found, read = [], set()
+    result, read = [], set()
     for folder, folders, files in os.walk(ROOT):
         at_top = Path(folder) == ROOT
         kept = [name for name in folders if not name.startswith(("__", ".")) or name == ".ci"]
@@ -63,9 +63,9 @@ def test_no_page_or_file_installs_the_other_project() -> None:
             if path == Path(__file__):
                 continue
             text = path.read_text(encoding="utf-8", errors="replace")
-            found += [f"{path.relative_to(ROOT)}: {match.group().strip()}" for match in WRONG.finditer(text)]
+            result += [f"{path.relative_to(ROOT)}: {match.group().strip()}" for match in WRONG.finditer(text)]
             read.add(path.relative_to(ROOT).as_posix())
-    assert found == []
+    assert result == []
     assert {"README.md", "action.yml", "pyproject.toml", "docs/ci.md", ".ci/run", "judge_eval/errors.py"} <= read
 
 

@@ -87,11 +87,11 @@ def only_run(folder: Path) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_verdict_comes_from_the_kept_cache(shell: Shell, name: str) -> None:
     """The keys and rows of the cache are as they were: nothing is asked, and the verdicts are the same."""
-    told = shell(
+    result = shell(
         *("run", TRACES, *ASKED[name], "--offline", "--cache", shell.folder / "cache", "--out", "new"),
         OPENAI_API_KEY="x",
     )
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     folder = only_run(shell.folder / "new")
     tally = manifest_of(folder)["tally"]
     assert (tally["verdicts"], tally["failed_verdicts"], tally["calls"]) == (15, 0, 0)
@@ -105,8 +105,8 @@ def test_every_verdict_comes_from_the_kept_cache(shell: Shell, name: str) -> Non
 
 def test_the_kept_cassette_answers(shell: Shell) -> None:
     """Every request of a run is found in the cassette."""
-    told = shell(*("run", TRACES, *ASKED["overlap"], "--replay", shell.folder / "cassette.jsonl", "--out", "new"))
-    assert told.code == 0, told.err
+    result = shell(*("run", TRACES, *ASKED["overlap"], "--replay", shell.folder / "cassette.jsonl", "--out", "new"))
+    assert result.code == 0, result.err
     folder = only_run(shell.folder / "new")
     assert manifest_of(folder)["tally"]["verdicts"] == 15
     assert means_of(folder) == means_of(KEPT / "runs" / "overlap")
@@ -119,9 +119,9 @@ def test_a_kept_run_is_loaded_and_rescored(shell: Shell, name: str) -> None:
     folder = shell.folder / "runs" / name
     means = means_of(folder)
     assert {metric: EvalRun.load(folder)[metric] for metric in means} == means
-    told = shell("score", folder, "--metrics", ",".join(means), "--json")
-    assert told.code == 0, told.err
-    scored = json.loads(told.out)["aggregates"]
+    result = shell("score", folder, "--metrics", ",".join(means), "--json")
+    assert result.code == 0, result.err
+    scored = json.loads(result.out)["aggregates"]
     assert {metric: scored[metric]["mean"] for metric in means} == means
 
 
@@ -133,8 +133,8 @@ def test_a_kept_run_is_exported_and_reported(shell: Shell, name: str) -> None:
         ("export", f"runs/{name}", "-o", "main.qrels"),
         ("report", f"runs/{name}", "-o", "report.html"),
     ):
-        told = shell(*arguments)
-        assert told.code == 0, told.err
+        result = shell(*arguments)
+        assert result.code == 0, result.err
     assert len((shell.folder / "main.qrels").read_text().splitlines()) == 15
     assert "docs-001" in (shell.folder / "report.html").read_text()
 
@@ -142,9 +142,9 @@ def test_a_kept_run_is_exported_and_reported(shell: Shell, name: str) -> None:
 @pytest.mark.parametrize("other", ["chat", "panel"])
 def test_kept_runs_are_compared(shell: Shell, other: str) -> None:
     """The runs judged the same traces, and the difference of their means is told."""
-    told = shell("compare", "runs/overlap", f"runs/{other}", "--json")
-    assert told.code == 0, told.err
-    assert "AP@5" in told.out
+    result = shell("compare", "runs/overlap", f"runs/{other}", "--json")
+    assert result.code == 0, result.err
+    assert "AP@5" in result.out
 
 
 @pytest.mark.foreign
@@ -187,8 +187,8 @@ def test_a_run_that_goes_on_keeps_its_prompts(shell: Shell, name: str) -> None:
     """An id without a version, which means another now, finishes a run in the version it began with."""
     folder = begun(shell, name)
     how = ("--offline", "--cache", shell.folder / "cache", "--out", "runs", "--resume", folder)
-    told = shell("run", TRACES, *unversioned(name), *how, OPENAI_API_KEY="x")
-    assert told.code == 0, told.err
+    result = shell("run", TRACES, *unversioned(name), *how, OPENAI_API_KEY="x")
+    assert result.code == 0, result.err
     assert manifest_of(folder)["status"] == "done"
     assert manifest_of(folder)["judge"] == manifest_of(KEPT / "runs" / name)["judge"]
     assert means_of(folder) == means_of(KEPT / "runs" / name)
@@ -199,13 +199,13 @@ def test_a_version_that_is_asked_for_is_not_changed(shell: Shell) -> None:
     """A run of version 1 does not go on with version 2 that a command names, nor with another policy."""
     folder = begun(shell, "overlap")
     asked = unversioned("overlap")
-    for more, said in (
+    for more, answers in (
         (["--prompt", "support/binary@2"], "the judge differs in prompt"),
         (["--evidence", "required"], "the judge differs in evidence ('flag' there; 'required' here)"),
     ):
-        told = shell("run", TRACES, *asked, *more, "--out", "runs", "--resume", folder)
-        assert told.code == 2, told.out
-        assert said in told.err
+        result = shell("run", TRACES, *asked, *more, "--out", "runs", "--resume", folder)
+        assert result.code == 2, result.out
+        assert answers in result.err
 
 
 # What was written before the package was reshaped: a run of every judge kind
@@ -260,9 +260,9 @@ def judged_again(home: Desk, name: str, *how: str | Path) -> None:
     arguments = [word.format(**SERVERS) for word in kind["arguments"]]
     metrics = () if name == "configured" else ("--metrics", "AP@5,NDCG@5")
     home.patch.chdir(home.folder / kind.get("folder", "."))
-    told = home("run", kind.get("data", "traces.jsonl"), *arguments, *metrics, "-q", *how, **KEY)
+    result = home("run", kind.get("data", "traces.jsonl"), *arguments, *metrics, "-q", *how, **KEY)
     home.patch.chdir(home.folder)
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
 
 
 def same_run(new: Path, kept: Path) -> None:
@@ -322,11 +322,11 @@ def test_a_kind_is_scored_compared_exported_and_reported(home: Desk, name: str) 
     """Whatever reads a run reads it: its means follow from its verdicts, and each format has its rows."""
     run = f"runs/{name}"
     means = means_of(kept_run(name))
-    judged = [each for each in outcomes_of(kept_run(name)) if all(one.kind == "verdict" for one in each)]
+    judged = [each for each in outcomes_of(kept_run(name)) if all(item.kind == "verdict" for item in each)]
     rows = sum(map(len, judged))  # of a trace with a failed verdict TREC files hold nothing
-    told = home("score", run, "--metrics", ",".join(means or ["AP@5"]), "--json")
-    assert told.code == 0, told.err
-    aggregates = json.loads(told.out)["aggregates"]
+    result = home("score", run, "--metrics", ",".join(means or ["AP@5"]), "--json")
+    assert result.code == 0, result.err
+    aggregates = json.loads(result.out)["aggregates"]
     for metric, mean in means.items():
         again = aggregates[metric]
         if again["n_expected"]:  # open traces count by expectation since; they were left out before
@@ -337,16 +337,16 @@ def test_a_kind_is_scored_compared_exported_and_reported(home: Desk, name: str) 
     for file, how in formats.items():
         if file == "v.parquet" and find_spec("pyarrow") is None:
             continue
-        told = home("export", run, "-o", file, *how)
-        assert told.code == 0, (file, told.err)
+        result = home("export", run, "-o", file, *how)
+        assert result.code == 0, (file, result.err)
     assert len((home.folder / "v.csv").read_text().splitlines()) >= rows + 1
     assert len((home.folder / "main.qrels").read_text().splitlines()) == rows
     for arguments in (("report", run, "-o", "r.html"), ("show", run), ("show", run, "t0")):
-        told = home(*arguments)
-        assert told.code == 0, told.err
+        result = home(*arguments)
+        assert result.code == 0, result.err
     assert "What of the kettle?" in (home.folder / "r.html").read_text()
-    told = home("compare", "runs/plain", run, "--json")
-    assert told.code == 0, told.err
+    result = home("compare", "runs/plain", run, "--json")
+    assert result.code == 0, result.err
 
 
 @pytest.mark.parametrize("name", ["pointwise", "listwise", "claims", "decision"])
@@ -380,14 +380,14 @@ def test_a_batch_goes_on_after_each_step(home: Desk, stage: str) -> None:
     """Whatever step a batch was left at, the next ones lead to its run, and nobody is asked online."""
     folder = home.folder / "batch" / stage
     if stage != "fetched":
-        told = home("batch", "import", folder, "--finish", "later", "--out", "new", **KEY)
-        assert told.code == 3, told.err
+        result = home("batch", "import", folder, "--finish", "later", "--out", "new", **KEY)
+        assert result.code == 3, result.err
         assert not (home.folder / "new").exists()
     with BatchServer() as server:
         there = ("--base-url", server.url)
         if stage == "exported":
-            told = home("batch", "submit", folder, *there, **KEY)
-            assert told.code == 0, told.err
+            result = home("batch", "submit", folder, *there, **KEY)
+            assert result.code == 0, result.err
         if stage == "submitted":  # the server that took it knows its file and its batch
             (part,) = json.loads((folder / "batch.json").read_text())["rounds"][0]["parts"]
             server.files[part["file_id"]] = (folder / "round-1" / part["name"]).read_bytes()
@@ -395,12 +395,12 @@ def test_a_batch_goes_on_after_each_step(home: Desk, stage: str) -> None:
             _, made = server._create({"input_file_id": part["file_id"], **order})
             server.batches[part["batch_id"]] = server.batches.pop(made["id"]) | {"id": part["batch_id"]}
         if stage != "fetched":
-            told = home("batch", "fetch", folder, *there, **KEY)
-            assert told.code == 0, told.err
+            result = home("batch", "fetch", folder, *there, **KEY)
+            assert result.code == 0, result.err
             assert server.counts["create"] == (stage == "exported")
         assert server.online == 0
-    told = home("batch", "import", folder, "--finish", "later", "--out", "new", **KEY)
-    assert told.code == 0, told.err
+    result = home("batch", "import", folder, "--finish", "later", "--out", "new", **KEY)
+    assert result.code == 0, result.err
     run = only_run(home.folder / "new")
     tally = manifest_of(run)["tally"]
     assert (tally["verdicts"], tally["failed_verdicts"]) == (8, 0)
@@ -416,12 +416,12 @@ def test_kept_labels_and_calibration_are_read(home: Desk) -> None:
         for chunk in row["chunks"]:
             chunk["label"] = truth[chunk["id"]]
     (home.folder / "sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sample))
-    told = home("agree", "runs/plain", "--labels", "sample.jsonl", "--json")
-    assert told.code == 0, told.err
-    assert (json.loads(told.out)["n"], json.loads(told.out)["traces"]) == (6, 2)
-    told = home("cascade", "show", "cascade.json")
-    assert told.code == 0, told.err
+    result = home("agree", "runs/plain", "--labels", "sample.jsonl", "--json")
+    assert result.code == 0, result.err
+    assert (json.loads(result.out)["n"], json.loads(result.out)["traces"]) == (6, 2)
+    result = home("cascade", "show", "cascade.json")
+    assert result.code == 0, result.err
     how = ("--metrics", "SoftP@5", "--calibration", "calibration.json", "--json")
-    told = home("score", "runs/confidence", *how)
-    assert told.code == 0, told.err
+    result = home("score", "runs/confidence", *how)
+    assert result.code == 0, result.err
     assert home("score", "runs/pointwise", *how).code == 2

@@ -97,16 +97,16 @@ class Life:
         )
 
     def _run(self, step: Step, kill_after: float | None = None) -> int:
-        said = self.folder / "said"
+        answers = self.folder / "said"
         begun = time.monotonic()
-        process = Forked([*step], self.folder, self._environment, said)
+        process = Forked([*step], self.folder, self._environment, answers)
         if kill_after is not None:
             time.sleep(kill_after)
             process.kill()
         code = process.wait()
         if kill_after is None:
             self.took.append(time.monotonic() - begun)
-            assert code in (0, 3), said.read_text()
+            assert code in (0, 3), answers.read_text()
         else:
             self.kills += code == -9
         return code

@@ -91,18 +91,18 @@ def evaluator(**more: Any) -> Evaluator:
 
 
 @pytest.mark.foreign
-@pytest.mark.parametrize("name", [*LIMITS, *(pytest.param(one, marks=pytest.mark.slow) for one in HEAVY)])
+@pytest.mark.parametrize("name", [*LIMITS, *(pytest.param(item, marks=pytest.mark.slow) for item in HEAVY)])
 def test_what_keeps_a_limit_passes_everywhere(name: str, tmp_path: Path) -> None:
     """Written, read, scored, compared, merged from shards, exported, uploaded and brought home the same."""
     make, most, _ = ALL[name]
     data = [make(most), OTHER]
     (tmp_path / "data.jsonl").write_text(
-        "".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in data)
+        "".join(json.dumps(item, ensure_ascii=False, separators=(",", ":")) + "\n" for item in data)
     )
     run = evaluator().evaluate(tmp_path / "data.jsonl", out=tmp_path / "runs")
     assert run.folder is not None
     again = EvalRun.load(run.folder)
-    assert [result.trace for result in again.results] == [Trace.parse(one) for one in data]
+    assert [result.trace for result in again.results] == [Trace.parse(item) for item in data]
     assert rescore(again, ["P@5"])["P@5"] == 1.0
     assert again.compare(run)
     shards = [evaluator().evaluate(tmp_path / "data.jsonl", out=tmp_path / "shards", shard=(k, 2)) for k in (1, 2)]
@@ -117,7 +117,7 @@ def test_what_keeps_a_limit_passes_everywhere(name: str, tmp_path: Path) -> None
             list(open_dataset(tmp_path / "jsonl.out", format="judge-eval"))
     else:
         back = list(open_dataset(tmp_path / "jsonl.out", format="judge-eval"))
-        assert [one.digest for one in back] == [result.digest for result in again.results]
+        assert [item.digest for item in back] == [result.digest for result in again.results]
     with serving(ServerSettings(tmp_path / "served")) as url:
         client = Client(url)
         client.upload(again)
@@ -138,25 +138,25 @@ def doors(tmp_path: Path, data: dict[str, Any]) -> Iterator[tuple[str, Callable[
 @pytest.mark.parametrize("name", ALL)
 def test_one_above_a_limit_is_refused_at_every_door(name: str, tmp_path: Path) -> None:
     """One message that says what, where and how much, whichever way it came in; nobody is asked."""
-    make, most, told = ALL[name]
+    make, most, result = ALL[name]
     data = make(most + 1)
     for door, enter in doors(tmp_path, data):
         with pytest.raises(DataError) as caught:
             enter()
-        assert told in str(caught.value), door
+        assert result in str(caught.value), door
         assert len(str(caught.value)) < 300, door
         if door == "jsonl":
             assert "lines.jsonl:1: " in str(caught.value)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=result):
         Trace(**data)
 
 
 @pytest.mark.parametrize("name", ["depth of a chunk's", "chunk's id", "label"])
 def test_a_chunk_alone_keeps_its_limits(name: str) -> None:
     """A `Chunk` made in Python is held to them at once."""
-    make, most, told = LIMITS[name]
+    make, most, result = LIMITS[name]
     Chunk(**make(most)["chunks"][0])
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=result):
         Chunk(**make(most + 1)["chunks"][0])
 
 
@@ -164,19 +164,19 @@ def test_a_chunk_alone_keeps_its_limits(name: str) -> None:
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_server_refuses_what_is_above_a_limit(name: str, tmp_path: Path) -> None:
     """422 with the same message, for traces to be judged and for runs judged elsewhere."""
-    make, most, told = LIMITS[name]
+    make, most, outcome = LIMITS[name]
     run = evaluator().evaluate([make(most)])
     with serving(ServerSettings(tmp_path), evaluator()) as url:
         body = {"traces": [make(most + 1)]}
         status, answer, _ = ask(f"{url}/api/v1/runs", method="POST", body=body)
         assert status == 422
-        assert told in answer["error"]["message"]
+        assert outcome in answer["error"]["message"]
         results = [result.model_dump(mode="json") for result in run.results]
         above = json.loads(json.dumps(results[0])) | {"trace": make(most + 1)}
         upload = {"manifest": run.manifest.model_dump(mode="json"), "results": [above]}
         status, answer, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body=upload)
         assert status == 422
-        assert told in answer["error"]["message"]
+        assert outcome in answer["error"]["message"]
         assert ask(f"{url}/api/v1/runs")[1]["total"] == 0
 
 
@@ -195,10 +195,10 @@ def test_any_depth_is_the_same_message(depth: int, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="nested more than 64 deep"):
             list(open_dataset(tmp_path / name))
     (tmp_path / "one.json").write_text((tmp_path / "ours.jsonl").read_text())
-    told = Shell(tmp_path)("judge", "--trace", "one.json", "--model", "fake/always")
-    assert told.code == 2
-    assert "nested more than 64 deep" in told.err
-    assert "Traceback" not in told.err
+    result = Shell(tmp_path)("judge", "--trace", "one.json", "--model", "fake/always")
+    assert result.code == 2
+    assert "nested more than 64 deep" in result.err
+    assert "Traceback" not in result.err
 
 
 def test_what_was_changed_after_it_was_made_is_looked_at_again() -> None:
@@ -249,10 +249,10 @@ def test_a_line_too_long_is_skipped_whole(tmp_path: Path) -> None:
     with path.open("w") as file:
         file.write(json.dumps(OTHER) + "\n" + '{"query": "' + "x" * (2 * limits.LINE + 7) + '"}\n')
         file.write(json.dumps({**OTHER, "id": "third"}) + "\nnot JSON\n")
-    told: list[DataError] = []
-    read = [one.id for one in open_dataset(path, on_invalid="skip", on_skip=told.append)]
+    errors: list[DataError] = []
+    read = [item.id for item in open_dataset(path, on_invalid="skip", on_skip=errors.append)]
     assert read == ["other", "third"]
-    assert [error.line for error in told] == [2, 4]
+    assert [error.line for error in errors] == [2, 4]
 
 
 def test_submissions_keep_the_server_s_own_limits(tmp_path: Path) -> None:

@@ -44,11 +44,11 @@ def test_every_door_takes_rows(kind: str) -> None:
     frame = made(kind, ROWS)
     wanted = evaluated(ROWS)
     with Evaluator("fake/overlap", metrics=["AP@5"], cache=False) as evaluator:
-        found = [
+        values = [
             evaluate(frame, "fake/overlap", metrics=["AP@5"], cache=False),
             asyncio.run(evaluator.aevaluate(frame)),
         ]
-        assert [run["AP@5"] for run in found] == [wanted["AP@5"]] * 2
+        assert [run["AP@5"] for run in values] == [wanted["AP@5"]] * 2
         assert len(list(evaluator.stream(frame))) == len(ROWS)
         assert evaluator.plan(frame)[0].traces == len(ROWS)
     run = import_verdicts({(7, "c1"): 1, (7, "c2"): 0, (8, "c1"): 0}, frame, metrics=["AP@5"])

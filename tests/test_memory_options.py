@@ -98,8 +98,8 @@ def test_a_key_that_no_chunk_of_a_stream_held_is_said() -> None:
     """A stream is judged when its end is seen: what was not found is a remark, and no verdict is lost."""
     row = {"query": "q?", "reference": "r", "chunks": [{"text": "a", "near": 0.5}]}
     run = evaluated(iter([row]), reader=ReadOptions(map={"chunks.score": "neer"}))
-    [said] = run.manifest.dataset.remarks
-    assert said.startswith('map={"chunks.score": "neer"}: the chunks hold no')
+    [answers] = run.manifest.dataset.remarks
+    assert answers.startswith('map={"chunks.score": "neer"}: the chunks hold no')
     assert len(run.results) == 1
 
 

@@ -192,14 +192,14 @@ def test_an_odd_record_is_an_error_of_its_own(
     shutil.rmtree(folder / "new", ignore_errors=True)
     kind.spoil(path, rng)
     spoiled = path.read_bytes()
-    told = desk(*kind.command, OPENAI_API_KEY="x")
-    assert told.code in (0, 1, 2, 3), told
-    assert "Traceback" not in told.err
-    if told.code == 2:
-        assert any(word in told.out + told.err for word in (path.name, path.parent.name, f"this {name}")), told
+    result = desk(*kind.command, OPENAI_API_KEY="x")
+    assert result.code in (0, 1, 2, 3), result
+    assert "Traceback" not in result.err
+    if result.code == 2:
+        assert any(word in result.out + result.err for word in (path.name, path.parent.name, f"this {name}")), result
     if honest is not None:
-        assert told.code == 0, told
-        assert figures(told.out) == figures(honest.out)
+        assert result.code == 0, result
+        assert figures(result.out) == figures(honest.out)
     now = contents(folder)
     changed = {each for each, data in whole.items() if now.get(each) != data and each != path}
     assert {each.name for each in changed} <= {"cache.db"}, changed

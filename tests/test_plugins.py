@@ -114,7 +114,7 @@ def test_all_three_work_from_the_command_line(installed: Path, tmp_path: Path) -
     done = _run(installed, tmp_path, *command, "-k", "AllRelevant@1,AllRelevant(rel=1)@2,AP@5", "--json", "-q")
     assert done.returncode == 0, done.stderr
     manifest = json.loads(done.stdout)
-    means = {name: told["mean"] for name, told in manifest["aggregates"].items()}
+    means = {name: result["mean"] for name, result in manifest["aggregates"].items()}
     assert means == {"AllRelevant@1": 1.0, "AllRelevant(rel=1)@2": 0.0, "AP@5": 1.0}
     assert manifest["judge"]["judge"] == "quoting/1"
     assert manifest["backend"]["provider"] == "parrot"

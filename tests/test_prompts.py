@@ -119,12 +119,12 @@ def test_what_the_judge_reads(name: str) -> None:
     passages = [Passage("They are San Marzano tomatoes."), Passage("The oven is $hot.", "Ovens")]
     if not form.listwise:
         passages = passages[1:]
-    told = request(form, *passages)
+    result = request(form, *passages)
     if name.startswith("claims/"):
-        told = replace(told, claims=("The tomatoes are San Marzano.", "They are $5\n2. a kilo."))
+        result = replace(result, claims=("The tomatoes are San Marzano.", "They are $5\n2. a kilo."))
         if "split" in name:
-            told = replace(told, claims=(), passages=())
-    text = "".join(f"=== {message.role}\n{message.content}\n" for message in told.messages)
+            result = replace(result, claims=(), passages=())
+    text = "".join(f"=== {message.role}\n{message.content}\n" for message in result.messages)
     check_golden(f"prompts/{name.replace('/', '-')}.txt", text)
 
 
@@ -145,13 +145,13 @@ def test_the_schema_asks_for_the_contract(name: str) -> None:
 def test_the_static_part_is_the_same_for_all() -> None:
     """The first message does not depend on the request, and question and reference come before the chunk."""
     form = load_form("support/binary")
-    one = request(form, Passage("one")).messages
+    first = request(form, Passage("one")).messages
     other = request(form, Passage("two", "title")).messages
-    assert one[0] == other[0]
-    head, sep, _ = one[1].content.partition("<chunk ")
+    assert first[0] == other[0]
+    head, sep, _ = first[1].content.partition("<chunk ")
     assert sep
     assert other[1].content.startswith(head)
-    assert one[1].content.index("Which tomatoes?") < one[1].content.index("San Marzano") < len(head)
+    assert first[1].content.index("Which tomatoes?") < first[1].content.index("San Marzano") < len(head)
 
 
 def test_a_title_is_shown_with_its_text() -> None:
@@ -180,14 +180,14 @@ def test_no_text_closes_its_fence(query: str, text: str, title: str | None, more
     for number, passage in enumerate(passages, 1):
         opening = re.compile(rf"<chunk {number} ([0-9]{{9}})>\n")
         shown = passage.text if passage.title is None else f"Title: {passage.title}\n\n{passage.text}"
-        for found in opening.finditer(rendered, at):
-            whole = f"{found[0]}{shown}\n</chunk {number} {found[1]}>"
-            if rendered.startswith(whole, found.start()):
+        for match in opening.finditer(rendered, at):
+            whole = f"{match[0]}{shown}\n</chunk {number} {match[1]}>"
+            if rendered.startswith(whole, match.start()):
                 break
         else:
             raise AssertionError(f"chunk {number} does not stand in its fence")
-        assert found[1] not in shown
-        at = found.start() + len(whole)
+        assert match[1] not in shown
+        at = match.start() + len(whole)
 
 
 def test_a_chunk_that_knows_its_fence_gets_another() -> None:

@@ -75,12 +75,12 @@ def test_every_page_that_is_linked_is_there() -> None:
 
 def test_what_contributors_are_told_is_what_ci_does() -> None:
     """The three commands of CONTRIBUTING set up, test and check as CI does."""
-    told = {block.mark: block.code for block in blocks_of((ROOT / "CONTRIBUTING.md").read_text("utf-8"))}
+    values = {block.mark: block.code for block in blocks_of((ROOT / "CONTRIBUTING.md").read_text("utf-8"))}
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert set(told) == {"setup", "test", "check"}
-    assert told["setup"].rpartition("pip install")[2].strip() in ci
-    assert told["test"].strip() in MARKED["tests"]
-    assert [part for part in told["check"].strip().split(" && ") if part not in ci] == []
+    assert set(values) == {"setup", "test", "check"}
+    assert values["setup"].rpartition("pip install")[2].strip() in ci
+    assert values["test"].strip() in MARKED["tests"]
+    assert [part for part in values["check"].strip().split(" && ") if part not in ci] == []
 
 
 def test_the_data_line_is_a_trace() -> None:

@@ -12,9 +12,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 def test_tables_are_what_the_formulas_give(name: str) -> None:
     """Every table of the page is the one computed from its formulas and the numbers named above it."""
     text = PAGE.read_text(encoding="utf-8")
-    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
-    assert found is not None
-    assert found[1] == getattr(scale_tables, name)()
+    result = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert result is not None
+    assert result[1] == getattr(scale_tables, name)()
 
 
 def test_assumptions_are_named_on_the_page() -> None:

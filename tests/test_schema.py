@@ -97,8 +97,8 @@ def test_ids_are_unique() -> None:
 )
 def test_other_shapes_of_chunks(chunk: object) -> None:
     """Plain data, `ContextChunk(document, relevance)` as object or data, and bare chunks are read."""
-    (found,) = Trace.parse({"query": "q", "chunks": [chunk]}).chunks
-    assert found == Chunk(id="c1", text="t", score=0.5)
+    (result,) = Trace.parse({"query": "q", "chunks": [chunk]}).chunks
+    assert result == Chunk(id="c1", text="t", score=0.5)
 
 
 def test_plain_strings_are_chunks() -> None:

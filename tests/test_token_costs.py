@@ -62,13 +62,13 @@ def test_the_estimate_is_on_the_safe_side() -> None:
 
 def test_the_docs_tell_the_figures() -> None:
     """The table of the docs holds what was counted."""
-    told = {
+    values = {
         ref: [int(cell.replace(",", "")) for cell in cells]
         for ref, *cells in re.findall(
             r"^\| `([a-z/-]+@\d)` \| ([\d,]+) \| ([\d,]+) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE
         )
     }
-    assert told == {
+    assert values == {
         ref: [by_trace[name]["o200k_base"] for name in ("short answer", "long answer")]
         for ref, by_trace in KEPT.items()
         if "support" in ref or ref.startswith("claims/")
@@ -78,9 +78,9 @@ def test_the_docs_tell_the_figures() -> None:
 def test_the_routes_cost_what_the_docs_say() -> None:
     """The worked example is what the formulas give for the counted prompts and the prices named there."""
     text = DOCS.read_text(encoding="utf-8")
-    found = re.search(r"<!-- routes -->\n(.*?)<!-- /routes -->", text, re.DOTALL)
-    assert found is not None
-    assert found[1] == route_costs.routes()
+    result = re.search(r"<!-- routes -->\n(.*?)<!-- /routes -->", text, re.DOTALL)
+    assert result is not None
+    assert result[1] == route_costs.routes()
     assert f"up to e = {route_costs.dearest():.2f}, and its fit over {route_costs.FITTED} traces" in text
     assert f"traces costs ${route_costs.fit():.2f}." in text
     assert f"and e = {route_costs.ESCALATED}, which" in text

@@ -52,6 +52,6 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 
 def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
     """A text that is no pair is shown by its first letters alone."""
-    with pytest.raises(ConfigError, match=r"-p 'sk-pro\.\.\.': write NAME=VALUE") as told:
+    with pytest.raises(ConfigError, match=r"-p 'sk-pro\.\.\.': write NAME=VALUE") as result:
         read_params(["sk-proj-0123456789abcdef"], "-p")
-    assert "0123456789" not in str(told.value)
+    assert "0123456789" not in str(result.value)

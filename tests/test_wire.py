@@ -178,9 +178,9 @@ def test_whatever_is_decoded_can_be_used_and_stored_again(
 
 def test_usage_adds_up() -> None:
     """Usages are added and taken from each other field by field."""
-    one, other = Usage(1, 2, 3, 4), Usage(10, 20, 30, 40)
-    assert one + other == Usage(11, 22, 33, 44)
-    assert one + other - other == one
+    first, other = Usage(1, 2, 3, 4), Usage(10, 20, 30, 40)
+    assert first + other == Usage(11, 22, 33, 44)
+    assert first + other - other == first
 
 
 FROZEN = {

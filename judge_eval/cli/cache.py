@@ -131,14 +131,14 @@ def why(
         others = (
             EvalRun.load(folder) for folder, m in list_runs(runs.out) if m.id != own.id and not m.imported and m.seal
         )
-        found = nearest_questions(own, trace, list(islice(others, RUNS)), Memory(own.manifest, store), chunk)
+        questions = nearest_questions(own, trace, list(islice(others, RUNS)), Memory(own.manifest, store), chunk)
     finally:
         if store is not None:
             store.close()
     if json_:
-        give_json(json.dumps([each.data() for each in found], indent=2, ensure_ascii=False))
+        give_json(json.dumps([each.data() for each in questions], indent=2, ensure_ascii=False))
         return
-    for each in found:
+    for each in questions:
         tell(each.sentence())
         for difference in each.differences:
             tell(f"  {difference}")

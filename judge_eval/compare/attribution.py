@@ -352,7 +352,7 @@ class _Split:
         span = greatest - least
         if not np.isfinite(span):
             span = max(float(np.nanmax(np.abs(side.value))) for side in self._own)
-        found = {}
+        half_widths = {}
         for level in (0.95, 0.9):
             halves = [0.0]
             extra = np.append(values + through, [-PSEUDO_TRACES * span, PSEUDO_TRACES * span])
@@ -360,10 +360,10 @@ class _Split:
             for column, codes in ((values + through, clusters), (extra, wider)):
                 interval = mean_interval(column, clusters=codes, level=level).interval
                 halves.append(0.0 if interval is None else (interval.high - interval.low) / 2)
-            found[level] = max(halves) + open_
+            half_widths[level] = max(halves) + open_
         if len(values) < 2:
             return DifferencePart(value=value)
-        ends_95, ends_90 = ((value - found[level], value + found[level]) for level in (0.95, 0.9))
+        ends_95, ends_90 = ((value - half_widths[level], value + half_widths[level]) for level in (0.95, 0.9))
         return DifferencePart(value=value, interval=ends_95, lower=ends_90[0], upper=ends_90[1])
 
     def _reach(self, both: NDArray[np.bool_]) -> tuple[float, float]:

@@ -75,8 +75,8 @@ def _what_would_decide(d: Difference, worst: float, limit: float) -> str:
         return f"{unseen}, and the {what} is too close to {limit:g} to decide with more traces like these"
     if planned is None:
         return f"{unseen}; it takes {least} traces like these or more to show {which}"
-    told = "" if planned == least else f" ({least} if the {what} is as it is here)"
-    return f"{unseen}; about {planned} traces like these would show {which}{told}"
+    as_measured = "" if planned == least else f" ({least} if the {what} is as it is here)"
+    return f"{unseen}; about {planned} traces like these would show {which}{as_measured}"
 
 
 def _worst(d: Difference, limit: float) -> float | None:

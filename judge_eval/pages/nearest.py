@@ -80,16 +80,16 @@ def nearest_questions(
         for each in other.results:
             if each.trace_id == trace_id or each.trace.query == result.trace.query:
                 pool += questions(other, each, there)
-    found = list[Nearest]()
+    answers = list[Nearest]()
     for asked in questions(run, result, memory):
         if chunk not in (None, asked.chunk):
             continue
         candidates = [(tuple(key_differences(asked, other)), other) for other in pool if _about_same(asked, other)]
-        told, nearest = min(candidates, key=lambda pair: (not pair[1].stored, len(pair[0])), default=((), None))
-        found.append(Nearest(asked, nearest, told))
-    if not found:
+        differing, nearest = min(candidates, key=lambda pair: (not pair[1].stored, len(pair[0])), default=((), None))
+        answers.append(Nearest(asked, nearest, differing))
+    if not answers:
         raise JudgeEvalError(memory.problem or f"trace {trace_id!r} has no question about {chunk or 'a chunk'}")
-    return found
+    return answers
 
 
 def _about_same(asked: Asked, other: Asked) -> bool:

@@ -74,14 +74,14 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
     relevant, names = pool.relevant, [system.name for system in pool.systems]
     if not 2 <= len(names) <= MOST_SYSTEMS or not relevant.any():
         return None
-    found, rows = pool.found(k)[relevant], pool.rows[relevant]
+    hits, rows = pool.found(k)[relevant], pool.rows[relevant]
     systems = range(len(names))
     sizes = [size for size in (2, 3) if size < len(names)]
-    best = [max(combinations(systems, size), key=lambda some: int(found[:, some].any(axis=1).sum())) for size in sizes]
+    best = [max(combinations(systems, size), key=lambda some: int(hits[:, some].any(axis=1).sum())) for size in sizes]
     sets: list[Sequence[int]] = [[s] for s in systems]
     sets += [[other for other in systems if other != s] for s in systems]
     sets += [*best, systems]
-    unions = [found[:, list(some)].any(axis=1) for some in sets]
+    unions = [hits[:, list(some)].any(axis=1) for some in sets]
     covered = np.column_stack([np.ones(len(rows)), *unions]).astype(np.float64)
     draws = Resampler(_by_cluster(pool, rows, covered), seed=seed)
 
@@ -99,7 +99,7 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
 
     together, m = len(sets), len(names)
     answers = np.zeros((len(pool.questions), m), dtype=np.bool_)
-    np.logical_or.at(answers, rows, found)
+    np.logical_or.at(answers, rows, hits)
     alone = answers & (answers.sum(axis=1) == 1)[:, None]
     each = tuple(
         Coverage(
@@ -114,7 +114,7 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
         Coverage(systems=tuple(names[s] for s in some), share=share(1 + 2 * m + place))
         for place, some in enumerate([*best, systems])
     ]
-    patterns = Counter(map(tuple, found.tolist()))
+    patterns = Counter(map(tuple, hits.tolist()))
     return Added(
         k=k,
         relevant=len(rows),
@@ -124,8 +124,8 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
         ),
         each=each,
         best=tuple(tops),
-        tags=tuple(_by_tag(pool, rows, found)),
-        sentence=_sentence(found, each, tops),
+        tags=tuple(_by_tag(pool, rows, hits)),
+        sentence=_sentence(hits, each, tops),
     )
 
 

@@ -174,8 +174,8 @@ class Pool:
     @property
     def pooled(self) -> NDArray[np.bool_]:
         """Which chunks are in the pool: those with a grade, and those that a run has within the depth."""
-        found, listed = np.any(self.found(self.depth), axis=1), np.any(self.found(None), axis=1)
-        pooled: NDArray[np.bool_] = (self.grades >= 0) | found | ~listed
+        in_depth, listed = np.any(self.found(self.depth), axis=1), np.any(self.found(None), axis=1)
+        pooled: NDArray[np.bool_] = (self.grades >= 0) | in_depth | ~listed
         return pooled
 
     def ranks(self, system: int) -> Places:
@@ -197,8 +197,8 @@ class Pool:
 
     def only_of(self, team: str) -> NDArray[np.bool_]:
         """Return which chunks only this team's runs brought into the pool."""
-        found, mine = self.found(self.depth), np.array([each.team == team for each in self.systems])
-        unique: NDArray[np.bool_] = np.any(found[:, mine], axis=1) & ~np.any(found[:, ~mine], axis=1)
+        in_depth, mine = self.found(self.depth), np.array([each.team == team for each in self.systems])
+        unique: NDArray[np.bool_] = np.any(in_depth[:, mine], axis=1) & ~np.any(in_depth[:, ~mine], axis=1)
         return unique
 
     def parts(self) -> list[_Lists]:

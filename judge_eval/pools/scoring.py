@@ -215,17 +215,17 @@ def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
 def undiscovered(pool: Pool) -> Undiscovered:
     """Return how many relevant chunks there are at least, found or not; see `stats.undiscovered.chao1`."""
     times = pool.found(pool.depth).sum(axis=1)[pool.relevant]
-    found, once, twice = (int(n) for n in ((times > 0).sum(), (times == 1).sum(), (times == 2).sum()))
+    distinct, once, twice = (int(n) for n in ((times > 0).sum(), (times == 1).sum(), (times == 2).sum()))
     refused = ""
     if len(pool.systems) < FEWEST:
         refused = f"it takes {FEWEST} systems or more"
     elif not twice:
         refused = "no relevant chunk was found by exactly two systems"
     if refused:
-        return Undiscovered(found=found, once=once, twice=twice, refused=refused)
-    estimate = chao1(found, once, twice)
+        return Undiscovered(found=distinct, once=once, twice=twice, refused=refused)
+    estimate = chao1(distinct, once, twice)
     interval = ends_of(estimate.interval)
-    return Undiscovered(found=found, once=once, twice=twice, at_least=estimate.value, interval=interval)
+    return Undiscovered(found=distinct, once=once, twice=twice, at_least=estimate.value, interval=interval)
 
 
 def scored_against(run: AnyRun, pool: Pool, metrics: Sequence[str | Metric] | None = None) -> AnyRun:

@@ -98,10 +98,10 @@ def _session(name: str, results: list[TraceResult], of_claims: bool) -> SearchSe
     everything: set[object] = set().union(*items)
     if of_claims:
         everything |= {claim.text for result in results if result.claims for claim in result.claims.claims}
-    seen, found, calls = set[int](), set[object](), []
+    seen, gathered, calls = set[int](), set[object](), []
     for result, item in zip(results, items, strict=True):
         passages = passages_of(result.trace.chunks)
-        new, found = len(item - found), found | item
+        new, gathered = len(item - gathered), gathered | item
         calls.append(
             SessionCall(
                 trace=result.trace_id,
@@ -110,7 +110,7 @@ def _session(name: str, results: list[TraceResult], of_claims: bool) -> SearchSe
                 duplicates=sum(passage in seen for passage in passages),
                 relevant=sum(outcome.kind == "verdict" and outcome.relevant for outcome in result.outcomes),
                 new=new,
-                coverage=len(found) / len(everything) if everything else 0.0,
+                coverage=len(gathered) / len(everything) if everything else 0.0,
             )
         )
         seen.update(passages)

@@ -88,12 +88,12 @@ def _convolved(
     known: npt.NDArray[np.float64], chances: npt.NDArray[np.float64], places: npt.NDArray[np.int64], times: int
 ) -> npt.NDArray[np.float64]:
     likely = chances > 0
-    one = np.zeros(int(places[likely].max()) + 1)
-    np.add.at(one, places[likely], chances[likely])
-    if np.count_nonzero(one) == 1:
-        return np.concatenate([np.zeros(times * (len(one) - 1)), known])
+    weights = np.zeros(int(places[likely].max()) + 1)
+    np.add.at(weights, places[likely], chances[likely])
+    if np.count_nonzero(weights) == 1:
+        return np.concatenate([np.zeros(times * (len(weights) - 1)), known])
     for _ in range(times):
-        known = np.convolve(known, one)
+        known = np.convolve(known, weights)
     return known
 
 

@@ -355,7 +355,7 @@ def _shift_beyond(side: _Side, interval: Interval) -> float:
     if interval.method != "gaffke" or span is None or sizes.size > _MOST_DRAWN:
         return (interval.high - interval.low) / 2
     residuals = side.differences.totals - side.mean * sizes
-    found = []
+    ends_now = []
     for signed in (residuals, -residuals):
         low, high = 0.0, span
         for _ in range(12):
@@ -363,8 +363,8 @@ def _shift_beyond(side: _Side, interval: Interval) -> float:
             shifted = np.clip(signed + middle * sizes, -span * sizes, span * sizes)
             ends = bounded_interval(shifted, sizes, (-span, span), interval.level, end_weight=1.0)
             low, high = (low, middle) if ends[0] > 0 else (middle, high)
-        found.append(high)
-    return max(found)
+        ends_now.append(high)
+    return max(ends_now)
 
 
 def _shift_tested(residuals: Floats, sizes: Floats, error: float, alpha: float, seed: int) -> float:

@@ -184,9 +184,9 @@ def x_inferred_ap(pool: SampledPool, ranked: npt.ArrayLike) -> float:
         above[stratum] += 1
         judged[stratum] += pool.judged[place]
         good[stratum] += pool.hits[place]
-    found = pool._by(pool.hits)
-    shares = found * pool.sizes / np.maximum(pool.seen, 1)
-    return float((shares * sums / np.maximum(found, 1)).sum() / max(shares.sum(), 1e-300))
+    relevant = pool._by(pool.hits)
+    shares = relevant * pool.sizes / np.maximum(pool.seen, 1)
+    return float((shares * sums / np.maximum(relevant, 1)).sum() / max(shares.sum(), 1e-300))
 
 
 def inferred_ndcg(pool: SampledPool, ranked: npt.ArrayLike) -> float:

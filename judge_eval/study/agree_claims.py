@@ -172,8 +172,8 @@ def _count(counts: _Counts, result: TraceResult, line: LabelledClaims, cluster: 
                 whole = False
                 continue
             table[LEVELS[judge], LEVELS[people]] += 1
-            for full, said in zip(covered, (judge, people), strict=True):
-                if said == "full":
+            for full, sign in zip(covered, (judge, people), strict=True):
+                if sign == "full":
                     full.add(claim.id)
     judged = result.claims.together if result.claims is not None else {}
     for claim_id, says in line.together.items():

@@ -100,8 +100,8 @@ def bias_report(run: Run, labels: Labels | None, *, origin: Mapping[str, str] | 
 
 def family_of(name: str) -> str:
     """Return the family of a model: the letters that its name begins with, behind the provider's."""
-    found = re.match(r"[a-z]+", name.split("/")[-1].lower())
-    return found.group() if found else name.lower()
+    word = re.match(r"[a-z]+", name.split("/")[-1].lower())
+    return word.group() if word else name.lower()
 
 
 Row = tuple[int, float, int, dict[str, float]]

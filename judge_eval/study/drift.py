@@ -100,12 +100,12 @@ class DriftLook(Record):
                 if outcome.kind == "verdict":
                     grades[result.trace_id, outcome.chunk_id] = outcome.grade
                     sure[result.trace_id, outcome.chunk_id] = outcome.confidence
-        told = tuple(sure.get(chunk) for chunk in anchors.chunks)
+        probabilities = tuple(sure.get(chunk) for chunk in anchors.chunks)
         return cls(
             at=datetime.now(UTC),
             baseline=baseline,
             grades=tuple(grades.get(chunk) for chunk in anchors.chunks),
-            confidences=told if any(each is not None for each in told) else (),
+            confidences=probabilities if any(each is not None for each in probabilities) else (),
             models=tuple(sorted(models)),
         )
 
@@ -247,12 +247,12 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
             f"the judge was asked {counted(len(before), 'time')} about {counted(n, 'chunk')}: the next look is compared"
         )
         return DriftReport(verdict="baseline", why=why, **common)
-    found = {
+    flips_now = {
         window: same_judge(_right(earlier, labels), _right(np.stack(since[-window:], axis=1), labels))
         for window in WINDOWS
         if len(since) >= window
     }
-    verdict, why = _verdict(found, labelled, n, needed, noise)
+    verdict, why = _verdict(flips_now, labelled, n, needed, noise)
     now = since[-1]
     with np.errstate(invalid="ignore"):  # an anchor without an earlier verdict has no usual one
         usual = np.nansum(earlier, axis=1) / (~np.isnan(earlier)).sum(axis=1)

@@ -164,18 +164,18 @@ def study_panel(run: Run, labels: Labels, threshold: int | None = None) -> Panel
                 traces.append(result.trace_id)
     if len(names) < 2 or len(set(traces)) < FEWEST or len(set(human)) < 2:
         return None
-    found = stack_judges(rows, human, traces)
+    stack = stack_judges(rows, human, traces)
     return PanelStudy(
         members=tuple(
             MemberWeight(name=name, weight=weight, adds=Figure.of(adds))
-            for name, weight, adds in zip(names, found.weights, found.adds, strict=True)
+            for name, weight, adds in zip(names, stack.weights, stack.adds, strict=True)
         ),
         figures={
-            name: (Figure.of(getattr(found.stacked, name)), Figure.of(getattr(found.vote, name)))
+            name: (Figure.of(getattr(stack.stacked, name)), Figure.of(getattr(stack.vote, name)))
             for name in ("log_loss", "brier", "ece")
         },
-        gain=Figure.of(found.gain),
-        effective_votes=found.effective_votes,
+        gain=Figure.of(stack.gain),
+        effective_votes=stack.effective_votes,
     )
 
 

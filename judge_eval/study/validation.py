@@ -104,7 +104,7 @@ def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[Val
 
 
 def _row(run: Run, name: str, language: str, labels: Labels, systems: dict[str, Figure]) -> ValidatedSet:
-    found = agree(run, labels)
+    agreement = agree(run, labels)
     traces = {trace for trace, _ in labels.grades}
     quoted = [
         (str(result.trace.metadata.get(run.manifest.intervals.cluster, result.trace_id)), float(bool(o.evidence_found)))
@@ -117,14 +117,14 @@ def _row(run: Run, name: str, language: str, labels: Labels, systems: dict[str, 
     if quoted:
         clusters = [trace for trace, _ in quoted]
         evidence = Figure.of(mean_interval([value for _, value in quoted], clusters=clusters, limits=(0.0, 1.0)))
-    tally, at, prompt = run.manifest.tally, f"_ge{found.relevant}", run.manifest.judge.get("prompt")
-    kappa = found.figures[f"kappa{at}"]
+    tally, at, prompt = run.manifest.tally, f"_ge{agreement.relevant}", run.manifest.judge.get("prompt")
+    kappa = agreement.figures[f"kappa{at}"]
     return ValidatedSet(
         set=name, language=language, digest=run.manifest.dataset.digest, model=models_of(run.manifest),
-        prompt=prompt_of(run.manifest) or "", chunks=found.n, traces=kappa.traces or 0, failed=found.failed,
+        prompt=prompt_of(run.manifest) or "", chunks=agreement.n, traces=kappa.traces or 0, failed=agreement.failed,
         prompt_digest=str(prompt.get("digest", "")) if isinstance(prompt, dict) else "",
         served=tuple(sorted({call.model for result in run.results for call in result.calls if call.model})),
-        skipped=run.manifest.dataset.skipped, kappa=kappa, auc=found.figures[f"auc{at}"], evidence_found=evidence,
+        skipped=run.manifest.dataset.skipped, kappa=kappa, auc=agreement.figures[f"auc{at}"], evidence_found=evidence,
         systems=systems.get("tau_b"), spearman=systems.get("spearman"), cost=tally.cost,
         tokens=tally.input_tokens + tally.output_tokens,
     )  # fmt: skip

@@ -20,9 +20,9 @@ def page_texts() -> Mapping[str, Text]:
     texts: dict[str, Text] = {
         name: text if isinstance(text, str) else (text[0], text[1]) for name, text in table.items()
     }
-    for said, words in SAID_WORDS.items():
-        texts[f"claims.said{CLAIM_SIGNS[said]}"] = words
-        texts[f"claims.cell{CLAIM_SIGNS[said]}"] = f"Rank {{rank}}{'' if said else ' has'} {words}"
+    for sign, words in SAID_WORDS.items():
+        texts[f"claims.said{CLAIM_SIGNS[sign]}"] = words
+        texts[f"claims.cell{CLAIM_SIGNS[sign]}"] = f"Rank {{rank}}{'' if sign else ' has'} {words}"
     return texts
 
 

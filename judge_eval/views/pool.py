@@ -77,7 +77,7 @@ def _added(added: Added | None) -> Iterator[Section]:
     ]
     cut = f"within rank {added.k}"
     dots = [Column(name, wide=True) for name in names]
-    found = make_table("found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars)
+    sets = make_table("found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars)
     covered: TableColumns = [("share", "share"), ("95% interval", "interval")]
     gains: TableColumns = [("adds", "signed"), ("95% interval", "signed interval")]
     columns: TableColumns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
@@ -85,7 +85,7 @@ def _added(added: Added | None) -> Iterator[Section]:
     for c in (*added.each, *added.best):
         gain = (None, None, None) if c.gain is None else (c.gain.value, c.gain.interval, c.only_questions)
         rows.append((" + ".join(c.systems), c.share.value, c.share.interval, *gain))
-    blocks = [found, make_table("covered", columns, rows)]
+    blocks = [sets, make_table("covered", columns, rows)]
     if added.tags:
         shares: TableColumns = [(name, "share") for name in (*names, "together")]
         tags: list[tuple[Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
@@ -156,6 +156,6 @@ def sweep_view(report: SweepReport) -> View:
     )
     curve = make_table("curve", [report.parameter, *means_columns, *against, ""], rows)
     title = Headline((Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
-    said = Sentence(f"{report.sentence}.", "strong")
+    conclusion = Sentence(f"{report.sentence}.", "strong")
     count = Sentence(f"{counted(report.questions, 'question')}; each half chose by the mean of the metric")
-    return View("sweep", (Section("title", (title, said, count)), Section("curve", (curve,))))
+    return View("sweep", (Section("title", (title, conclusion, count)), Section("curve", (curve,))))

@@ -100,9 +100,9 @@ def test_a_changed_part_is_not_ordered(data: Path, tmp_path: Path) -> None:
         lines = part.read_bytes().splitlines(keepends=True)
         for changed in (b"".join(lines[:3]) + b"garbage", b"".join(reversed(lines)), b""):
             part.write_bytes(changed)
-            told = call("batch", "submit", folder, code=2).output
-            assert "part-0001.jsonl" in told
-            assert "export" in told
+            output = call("batch", "submit", folder, code=2).output
+            assert "part-0001.jsonl" in output
+            assert "export" in output
             assert not server.files
             assert not server.batches
         part.unlink()

@@ -90,11 +90,11 @@ def test_a_cascade_by_batch_is_the_online_run(
     strong.online = 0
     folder = tmp_path / "batch"
     cache = new_cache(tmp_path / "batch-cache")
-    told = call("batch", "export", data, *judges(cheap, strong), "--cache", cache, "--out", folder)
+    result = call("batch", "export", data, *judges(cheap, strong), "--cache", cache, "--out", folder)
     assert cheap.counts["calls"] == 2 * asked
     lines = (folder / "round-1" / "part-0001.jsonl").read_bytes().splitlines()
-    assert f"{len(lines)} requests" in told.output
-    assert "the cheap judge's verdict is final for 24 of 36 chunks" in told.output
+    assert f"{len(lines)} requests" in result.output
+    assert "the cheap judge's verdict is final for 24 of 36 chunks" in result.output
     assert all(b"is blue" in line for line in lines)
     call("batch", "import", folder, "--finish", "missing", "--out", tmp_path / "runs", *METRICS, code=3)
     run = by_batch(folder, tmp_path / "runs")
@@ -116,9 +116,9 @@ def test_without_the_cheap_judge_nothing_is_written(
     """Files without its verdicts would ask the strong judge about everything. What it answered is kept."""
     export = exporting(tmp_path, data, *judges(cheap, strong), "--attempts", 1)
     cheap.script(error(500))
-    told = call(*export, code=2)
-    assert "the cheap judge gave no answer 3 times" in told.output
-    assert "run the same command again" in told.output
+    result = call(*export, code=2)
+    assert "the cheap judge gave no answer 3 times" in result.output
+    assert "run the same command again" in result.output
     assert not list(tmp_path.glob("batch/round-*"))
     asked = cheap.counts["calls"]
     call(*export)
@@ -166,8 +166,8 @@ def test_a_chat_model_may_be_the_cheap_one_and_a_file_name_both(
         stages = run.manifest.tally.stages
         assert stages["cheap"] > stages["strong"] > 0
         call("cascade", "fit", data, *two, "--alpha", 0.3, "-q")
-        told = call("batch", "export", data, *by_file, "--out", folder, code=2)
-        assert "the judge differs" in told.output
+        result = call("batch", "export", data, *by_file, "--out", folder, code=2)
+        assert "the judge differs" in result.output
         call("batch", "import", folder, "--finish", "later", "--out", tmp_path / "again", *METRICS)
         assert newest(tmp_path / "again").manifest.judge == run.manifest.judge
 
@@ -200,9 +200,9 @@ def test_secrets_are_not_written_down(tmp_path: Path, data: Path) -> None:
     """A password in the cheap judge's URL or a key among its parameters is refused, not kept."""
     two = ("--cascade", "decisions/d", "--then", "openai/m", "--cascade-threshold", 0.9)
     export = ("batch", "export", data, "--out", tmp_path / "batch", *two)
-    told = call(*export, "--cascade-url", "http://me:hunter2hunter2@127.0.0.1:9/v1", code=2)
-    assert "leave credentials out of it" in told.output
-    told = call(*export, "--cascade-param", "api_key=sk-1234567890abcdef", code=2)
-    assert "hunter2" not in told.output + "".join(
+    result = call(*export, "--cascade-url", "http://me:hunter2hunter2@127.0.0.1:9/v1", code=2)
+    assert "leave credentials out of it" in result.output
+    result = call(*export, "--cascade-param", "api_key=sk-1234567890abcdef", code=2)
+    assert "hunter2" not in result.output + "".join(
         path.read_text() for path in tmp_path.rglob("*") if path.is_file() and path != data
     )

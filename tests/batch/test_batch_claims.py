@@ -27,7 +27,7 @@ def in_parts(body: Mapping[str, Any]) -> Any:
     fields = by_words(body)
     user = str(body["messages"][-1]["content"])
     if asked_of(body) == "together":
-        return {"claims": [{**one, "quotes": ["Nobody knows"], "covered": True} for one in fields["claims"]]}
+        return {"claims": [{**item, "quotes": ["Nobody knows"], "covered": True} for item in fields["claims"]]}
     if asked_of(body) != "split":
         texts = re.findall(r"<chunk[ \d]*>\n(.*?)\n</chunk", user, re.DOTALL)
         for text, row in zip(texts, fields.get("chunks", [fields]), strict=True):
@@ -86,7 +86,7 @@ def test_claims_by_batch_are_the_online_run(tmp_path: Path, told: Path, mode: st
         run = newest(tmp_path / "runs")
         same_results(run, online)
         together = [result.claims.together for result in run.results if result.claims is not None]
-        assert sum(covered is not None for one in together for covered in one.values()) == 2
+        assert sum(covered is not None for item in together for covered in item.values()) == 2
 
 
 def test_a_file_of_claims_spares_the_first_round(tmp_path: Path, told: Path) -> None:

@@ -64,8 +64,8 @@ def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> N
         export(server, data, folder)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, "--finish", "batch", code=2)
-        assert "unsupported: strict" in told.output
+        result = call("batch", "import", folder, "--finish", "batch", code=2)
+        assert "unsupported: strict" in result.output
         other = tmp_path / "other"
         export(server, data, other, "--lacking", "strict")
         call("batch", "submit", other)

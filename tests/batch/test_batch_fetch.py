@@ -20,9 +20,9 @@ def test_partial_expired_doubled_and_missing_lines(tmp_path: Path, data: Path) -
         export(server, data, folder)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, "--finish", "batch", code=3)
-        assert "9 replies went into the cache" in told.output
-        assert "25 requests are open" in told.output
+        result = call("batch", "import", folder, "--finish", "batch", code=3)
+        assert "9 replies went into the cache" in result.output
+        assert "25 requests are open" in result.output
         server.status = lambda _: "ok"
         server.final = "completed"
         for _ in range(3):
@@ -70,8 +70,8 @@ def test_lost_answer_is_found_again(tmp_path: Path, data: Path) -> None:
         for part in state["rounds"][0]["parts"]:
             part.update(phase="exported", file_id=None, batch_id=None)
         (folder / "batch.json").write_text(json.dumps(state))
-        told = call("batch", "submit", folder)
-        assert told.output.count("found again") == 5
+        result = call("batch", "submit", folder)
+        assert result.output.count("found again") == 5
         assert len(server.batches) == 5
 
 
@@ -83,8 +83,8 @@ def test_failed_validation_is_told_and_submitted_again(tmp_path: Path, data: Pat
         folder = tmp_path / "batch"
         export(server, data, folder)
         assert "Enqueued token limit" in call("batch", "submit", folder).output
-        told = call("batch", "import", folder, "--out", tmp_path / "runs", code=2)
-        assert "was not submitted" in told.output
+        result = call("batch", "import", folder, "--out", tmp_path / "runs", code=2)
+        assert "was not submitted" in result.output
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
         call("batch", "import", folder, "--out", tmp_path / "runs")

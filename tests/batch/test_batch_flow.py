@@ -54,9 +54,9 @@ def test_second_wave_may_be_asked_online(tmp_path: Path, data: Path) -> None:
         export(server, data, folder)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5").output
+        output = call("batch", "import", folder, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5").output
         assert 0 < server.online < 12
-        assert f"{server.online} requests without a reply are asked online now: about" in " ".join(told.split())
+        assert f"{server.online} requests without a reply are asked online now: about" in " ".join(output.split())
         assert set(server.paid.values()) == {1}
         same_results(newest(tmp_path / "runs"), online)
 
@@ -100,13 +100,13 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         lines = []
         for line in map(json.loads, requests):
             body = server._complete(json.dumps(line["body"]), line["body"])
-            told = {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
-            lines.append(json.dumps(told))
+            values = {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
+            lines.append(json.dumps(values))
         half = tmp_path / "half.jsonl"
         half.write_text("\n".join([*reversed(lines[:20]), '{"custom_id": "zz"}', lines[30][:50]]))
-        told = call("batch", "import", folder, half, "--finish", "later", code=3)
-        assert "20 replies went into the cache" in told.output
-        assert "2 are not replies" in told.output
+        values = call("batch", "import", folder, half, "--finish", "later", code=3)
+        assert "20 replies went into the cache" in values.output
+        assert "2 are not replies" in values.output
         rest = tmp_path / "rest.jsonl"
         rest.write_text("\n".join(lines[15:]))
         server.paid.clear()

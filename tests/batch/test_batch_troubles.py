@@ -20,8 +20,8 @@ def test_another_batch_in_the_folder_is_refused(tmp_path: Path, data: Path) -> N
     with BatchServer() as server:
         folder = tmp_path / "batch"
         export(server, data, folder)
-        told = export(server, data, folder, "--prompt", "relevance/binary", code=2)
-        assert "the judge differs" in told.output
+        result = export(server, data, folder, "--prompt", "relevance/binary", code=2)
+        assert "the judge differs" in result.output
         data.write_text(data.read_text().replace("Thing 4", "Thing 44"))
         assert "the data differ" in export(server, data, folder, code=2).output
         secret = server.url.replace("http://", "http://user:passw0rd@")
@@ -44,16 +44,16 @@ def test_passwords_of_caches_are_not_written_down() -> None:
 def test_steps_without_a_batch_say_what_to_do(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder without a batch, a model without batches and an unknown way to finish are usage errors."""
     assert "batch export" in call("batch", "submit", tmp_path, code=2).output
-    told = call("batch", "export", data, "--out", tmp_path / "b", "--model", "fake/overlap", code=2)
-    assert "takes no batches" in told.output
+    result = call("batch", "export", data, "--out", tmp_path / "b", "--model", "fake/overlap", code=2)
+    assert "takes no batches" in result.output
     assert call("batch", "import", tmp_path, "--finish", "never", code=2)
 
 
 def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data: Path) -> None:
     """Nothing is written to submit; what the export was told to compute is what the import computes."""
     with BatchServer() as server:
-        told = export(server, data, tmp_path / "batch", "--metrics", "AP@5,bpref", code=2)
-        assert "bpref" in told.output
+        result = export(server, data, tmp_path / "batch", "--metrics", "AP@5,bpref", code=2)
+        assert "bpref" in result.output
         assert not list((tmp_path / "batch").glob("round-*"))
         export(server, data, tmp_path / "batch", "--metrics", "P@2,MRR")
         call("batch", "submit", tmp_path / "batch", "--base-url", server.url)
@@ -106,14 +106,14 @@ def test_doubles_are_named_and_cancelled(tmp_path: Path, data: Path) -> None:
         folder = tmp_path / "batch"
         export(server, data, folder, "--max-requests", 20)
         server.lose = {"create"}
-        told = call("batch", "submit", folder, "--patience", 0, code=2).output
-        assert "not known whether the batch was submitted" in told
+        output = call("batch", "submit", folder, "--patience", 0, code=2).output
+        assert "not known whether the batch was submitted" in output
         call("batch", "submit", folder, "--patience", 0)
         assert len(server.batches) == 3  # for two files: nobody would wait, and the list is late
         server.listing = 0
-        told = call("batch", "status", folder).output
-        assert "part-0001.jsonl was ordered twice: batch-1 (validating) does the work of batch-2" in told
-        assert "--doubles" in told
+        output = call("batch", "status", folder).output
+        assert "part-0001.jsonl was ordered twice: batch-1 (validating) does the work of batch-2" in output
+        assert "--doubles" in output
         unknown = call("batch", "cancel", folder, "batch-9", code=2).output
         assert "batch-9 is not a batch of this round" in unknown
         assert "name the batches" in call("batch", "cancel", folder, code=2).output
@@ -134,9 +134,9 @@ def test_a_batch_that_is_cancelled_brings_what_it_has(tmp_path: Path, data: Path
         call("batch", "submit", folder)
         assert "batch-1 is cancelling" in call("batch", "cancel", folder, "batch-1").output
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, "--finish", "later", code=3).output
-        assert "5 replies went into the cache" in told
-        assert "29 requests are open" in told
+        output = call("batch", "import", folder, "--finish", "later", code=3).output
+        assert "5 replies went into the cache" in output
+        assert "29 requests are open" in output
 
 
 def test_an_order_that_was_not_taken_is_not_waited_for(tmp_path: Path, data: Path) -> None:
@@ -234,14 +234,14 @@ def test_a_lost_state_costs_no_reply(tmp_path: Path, data: Path) -> None:
         missing.unlink()
         (folder / "batch.json").unlink()
         assert "the replies in it are kept" in call("batch", "status", folder, code=2).output
-        told = export(server, data, folder, "--max-requests", 20, code=2).output
-        assert "`batch submit` looks for them" in told
+        output = export(server, data, folder, "--max-requests", 20, code=2).output
+        assert "`batch submit` looks for them" in output
         assert "found again as batch-2" in call("batch", "submit", folder).output
         call("batch", "fetch", folder)
         assert missing.read_bytes() == text
         (folder / "batch.json").unlink()
-        told = export(server, data, folder, "--max-requests", 20).output
-        assert "34 replies went into the cache" in told
+        output = export(server, data, folder, "--max-requests", 20).output
+        assert "34 replies went into the cache" in output
         assert all(path.read_bytes() == data for path, data in kept.items())
         assert len(server.batches) == 2
         call("batch", "import", folder, "--out", tmp_path / "runs")

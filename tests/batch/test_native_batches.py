@@ -68,8 +68,8 @@ def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[B
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
         answered = sum(server.paid.values())
-        told = call("batch", "import", folder, "--out", out).output
-        assert "requests without a reply are asked online now" in told
+        output = call("batch", "import", folder, "--out", out).output
+        assert "requests without a reply are asked online now" in output
         assert server.online == sum(server.paid.values()) - answered > 0
         assert set(server.paid.values()) == {1}
         assert newest(out).manifest.tally.failed_verdicts == 0
@@ -84,9 +84,9 @@ def test_a_declined_form_is_named(tmp_path: Path, data: Path, kind: type[BatchSe
         export(server, model, data, folder)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, "--finish", "later", "--out", tmp_path / "runs", code=3).output
-        assert "declined by the server" in told
-        assert "does not support" in told
+        output = call("batch", "import", folder, "--finish", "later", "--out", tmp_path / "runs", code=3).output
+        assert "declined by the server" in output
+        assert "does not support" in output
 
 
 @most
@@ -123,8 +123,8 @@ def test_another_batch_of_the_same_size_is_not_taken(tmp_path: Path, data: Path)
         parts = [json.loads((each / "batch.json").read_text())["rounds"][0]["parts"][0] for each in (folder, other)]
         assert parts[0]["requests"] == parts[1]["requests"]
         assert parts[0]["batch_id"] == parts[1]["batch_id"]
-        told = call("batch", "fetch", other, code=3).output
-        assert "is another batch of this size" in told
+        output = call("batch", "fetch", other, code=3).output
+        assert "is another batch of this size" in output
         call("batch", "submit", other, "--patience", 0.2)
         call("batch", "fetch", other)
         call("batch", "import", other, "--out", tmp_path / "runs")

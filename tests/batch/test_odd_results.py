@@ -48,7 +48,7 @@ def test_odd_lines(tmp_path: Path) -> None:
     """Each line is a completion, an error of its request, to be asked again, or counted as unreadable."""
     rng, path = random.Random(31), tmp_path / "result.jsonl"
     count, done = full_count(2000), 0
-    found = {"completion": 0, "error": 0, "nothing": 0}
+    values = {"completion": 0, "error": 0, "nothing": 0}
     while done < count:
         block = range(done, min(done + 2000, count))
         written = [line_of_result(number, rng) for number in block]
@@ -57,22 +57,22 @@ def test_odd_lines(tmp_path: Path) -> None:
         for number in block:
             answer = answers.find(number.to_bytes(32))
             if isinstance(answer, Completion):
-                found["completion"] += 1
+                values["completion"] += 1
                 use(answer)
                 assert not holds_key(answer.text + answer.model)
             elif isinstance(answer, CallError):
-                found["error"] += 1
+                values["error"] += 1
                 assert not holds_key(answer.detail)
                 answer.detail.encode()
             else:
-                found["nothing"] += 1
+                values["nothing"] += 1
         assert answers.unreadable + len(answers) + answers.doubled == sum(map(bool, map(bytes.strip, written)))
         for text in (*answers.unanswered, *answers.declined):
             assert not holds_key(text)
             assert len(text) < 1000
             text.encode()
         done += len(block)
-    assert all(number > count / 50 for number in found.values()), found
+    assert all(number > count / 50 for number in values.values()), values
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404, 302])
@@ -89,9 +89,9 @@ def test_a_line_that_says_no_call_can_succeed_ends_nothing(tmp_path: Path, statu
     answers = Answers([path], create("m", base_url="https://host.example/v1"), OpenAIBatches.reply)
     assert answers.find((0).to_bytes(32)) is None
     assert isinstance(answers.find((1).to_bytes(32)), Completion)
-    (told,) = answers.unanswered
-    assert f"HTTP {status}" in told
-    assert not holds_key(told)
+    (result,) = answers.unanswered
+    assert f"HTTP {status}" in result
+    assert not holds_key(result)
 
 
 def test_a_lone_surrogate_is_a_reply_that_was_paid(tmp_path: Path) -> None:

@@ -25,21 +25,21 @@ def test_imports_continue_one_run(tmp_path: Path, data: Path) -> None:
     with BatchServer(status=lambda number: "expired" if number % 3 else "ok") as server:
         folder, out = tmp_path / "batch", ("--out", tmp_path / "runs")
         brought(server, data, folder)
-        told = call("batch", "import", folder, "--finish", "missing", *out, code=3).output
-        assert "22 requests without a reply count as missing verdicts" in told
+        output = call("batch", "import", folder, "--finish", "missing", *out, code=3).output
+        assert "22 requests without a reply count as missing verdicts" in output
         first = newest(tmp_path / "runs").manifest
         assert first.status == "incomplete"
         assert first.tally.failures == {"unjudged": 23}  # two are of one request
         assert server.online == 0
-        told = call("batch", "import", folder, "--finish", "missing", *out, code=3).output
-        assert "the batch's run goes on" in told
+        output = call("batch", "import", folder, "--finish", "missing", *out, code=3).output
+        assert "the batch's run goes on" in output
         call("batch", "import", folder, "--finish", "batch", *out, code=3)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        told = call("batch", "import", folder, *out).output
-        assert told.index("14 requests without a reply are asked online now") < told.index("AP@5")
-        assert "--finish later" in told
-        assert "--finish missing" in told
+        output = call("batch", "import", folder, *out).output
+        assert output.index("14 requests without a reply are asked online now") < output.index("AP@5")
+        assert "--finish later" in output
+        assert "--finish missing" in output
         paid = sum(server.paid.values())
         call("batch", "import", folder, *out)
         ((_, last),) = run_folders(tmp_path / "runs")
@@ -56,8 +56,8 @@ def test_imports_that_fail_leave_one_run(tmp_path: Path, data: Path) -> None:
         brought(server, data, folder)
         server.refuse = 401
         for _ in range(3):
-            told = call("batch", "import", folder, *out, code=2).output
-            assert "the same command continues where it stopped" in told
+            output = call("batch", "import", folder, *out, code=2).output
+            assert "the same command continues where it stopped" in output
         assert len(list(run_folders(tmp_path / "runs"))) == 1
         server.refuse = None
         call("batch", "import", folder, *out)
@@ -90,19 +90,19 @@ def test_replies_of_another_batch_are_refused(tmp_path: Path, data: Path) -> Non
         (theirs,) = other.glob("round-1/*.output")
         (ours,) = folder.glob("round-1/*.output")
         bring = ("batch", "import", folder, "--out", tmp_path / "runs")
-        told = call(*bring, theirs, code=2).output
-        assert f"{theirs}: none of its 34 lines answers a request of this batch" in told
+        output = call(*bring, theirs, code=2).output
+        assert f"{theirs}: none of its 34 lines answers a request of this batch" in output
         assert not list(folder.glob("round-1/given-*"))
         mixed = tmp_path / "mixed.jsonl"
         lines = ours.read_bytes().splitlines(keepends=True)
         mixed.write_bytes(b"".join([lines[0], theirs.read_bytes().splitlines(keepends=True)[0], *lines[1:]]))
         ours.write_bytes(theirs.read_bytes())  # as if the server had mixed them up
-        told = call(*bring, code=2).output
-        assert f"{ours}: none of its 34 lines" in told
+        output = call(*bring, code=2).output
+        assert f"{ours}: none of its 34 lines" in output
         assert (server.online, list(run_folders(tmp_path / "runs"))) == (0, [])
         ours.unlink()
-        told = call(*bring, mixed).output
-        assert "1 line answers no request of this batch: 2" in told
+        output = call(*bring, mixed).output
+        assert "1 line answers no request of this batch: 2" in output
         assert server.online == 0
 
 
@@ -114,5 +114,5 @@ def test_a_metric_that_data_changed_for_is_told_with_a_flag_that_exists(tmp_path
         row = json.loads(data.read_text().splitlines()[0])
         del row["reference"]
         data.write_text(json.dumps(row) + "\n")
-        told = call("batch", "import", folder, "--out", tmp_path / "runs", code=2).output
-        assert "`batch export --on-invalid skip`" in told
+        output = call("batch", "import", folder, "--out", tmp_path / "runs", code=2).output
+        assert "`batch export --on-invalid skip`" in output

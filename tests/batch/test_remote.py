@@ -129,7 +129,7 @@ def test_a_file_of_results_may_be_larger(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "sound"), WIRES)
 def test_odd_answers_about_batches(tmp_path: Path, kind: type[Remote], sound: dict[str, Any]) -> None:
     """Whatever a server says of a batch, and however, is a batch or an error of the package's own."""
-    rng, found = random.Random(41), 0
+    rng, result = random.Random(41), 0
 
     def answer(_: bytes) -> bytes:
         status, headers, body = odd_reply(rng)
@@ -149,11 +149,11 @@ def test_odd_answers_about_batches(tmp_path: Path, kind: type[Remote], sound: di
                     assert not holds_key((tmp_path / "batch" / "batch.json").read_text())
                 else:
                     list(made.batches())
-                found += 1
+                result += 1
             except JudgeEvalError as error:
                 check(error)
         made.close()
-    assert count / 20 < found < count
+    assert count / 20 < result < count
 
 
 def check(error: JudgeEvalError) -> None:

@@ -11,9 +11,9 @@ from tests.support.desk import Desk
 def test_the_command_line(desk: Desk) -> None:
     """`agree RUN cells.jsonl` knows the file by its shape, and prints figures, levels and recall."""
     assert desk("run", CLAIMS, "--mode", "claims", "--model", "fake/overlap", "-q").code in (0, 3)
-    told = desk("agree", "latest", CELLS)
-    assert told.code == 0, told.err
-    assert "on three levels" in told.out
-    assert "people: full" in told.out
-    assert "Recall of claims over" in told.out
+    result = desk("agree", "latest", CELLS)
+    assert result.code == 0, result.err
+    assert "on three levels" in result.out
+    assert "people: full" in result.out
+    assert "Recall of claims over" in result.out
     assert json.loads(desk("agree", "latest", CELLS, "--json").out)["cells"] > 400

@@ -60,9 +60,9 @@ def test_the_part_that_differs_is_named(desk: Any, trace: dict[str, Any], flags:
     """A chunk that was asked about again names exactly the one part of the key that changed."""
     judge, why = desk
     judge(trace, *flags)
-    (told,) = json.loads(why("q1", "a", "--json").stdout)
-    assert told["nearest"]["stored"] is True
-    (difference,) = told["differences"]
+    (result,) = json.loads(why("q1", "a", "--json").stdout)
+    assert result["nearest"]["stored"] is True
+    (difference,) = result["differences"]
     assert difference.startswith(part)
     assert difference in why("q1", "a").stdout
 
@@ -72,17 +72,17 @@ def test_model_server_and_parameters_are_named(desk: Any, monkeypatch: pytest.Mo
     judge, why = desk
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with ChatServer() as first, ChatServer() as second:
-        one, warm = ("--base-url", first.url), ("--param", "temperature=1")
+        single, warm = ("--base-url", first.url), ("--param", "temperature=1")
         for more, part in (
-            (("--model", "openai/x", *one), "provider: "),
-            (("--model", "openai/y", *one), "model: x there, y here"),
-            (("--model", "openai/y", *one, *warm), "parameter temperature: "),
+            (("--model", "openai/x", *single), "provider: "),
+            (("--model", "openai/y", *single), "model: x there, y here"),
+            (("--model", "openai/y", *single, *warm), "parameter temperature: "),
             (("--model", "openai/y", "--base-url", second.url, *warm), f"server: {first.url} there"),
         ):
             judge(TRACE, *more)
-            (told,) = json.loads(why("q1", "a", "--json").stdout)
-            assert told["differences"][0].startswith(part)
-            assert part.startswith("provider") or len(told["differences"]) == 1
+            (result,) = json.loads(why("q1", "a", "--json").stdout)
+            assert result["differences"][0].startswith(part)
+            assert part.startswith("provider") or len(result["differences"]) == 1
 
 
 def test_the_same_question_and_one_that_nobody_asked(desk: Any) -> None:

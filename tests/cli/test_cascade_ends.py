@@ -61,8 +61,8 @@ def unlabelled(path: Path, count: int) -> tuple[Path, Path]:
 
 def refit(desk: Desk, server: UnsureServer, data: Path, *flags: object) -> CascadeFile:
     """Fit a cascade to data, and read its file."""
-    told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, *flags, **KEY)
-    assert told.code == 0, told.err
+    result = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, *flags, **KEY)
+    assert result.code == 0, result.err
     return read_cascade(desk.folder / "cascade.json")
 
 
@@ -79,9 +79,9 @@ def test_labels_of_a_file_are_the_target(desk: Desk, server: UnsureServer) -> No
     assert beside.fit.threshold is not None
     shown = desk("cascade", "show", "cascade.json").out.replace("\n", " ")
     assert f"target: the labels ({table})" in shown
-    told = desk("run", bare, "--cascade-file", "cascade.json", "-q", **KEY)
-    assert told.code == 0, told.err
-    assert "is other than people's in at most" in told.out
+    result = desk("run", bare, "--cascade-file", "cascade.json", "-q", **KEY)
+    assert result.code == 0, result.err
+    assert "is other than people's in at most" in result.out
     run = EvalRun.load(max((desk.folder / "runs").glob("2*"), key=lambda at: at.stat().st_mtime_ns))
     verdicts = [(r.trace_id, o) for r in run.results for o in r.outcomes if o.kind == "verdict"]
     truth = {(r["id"], c["id"]): c["label"] for r in read(labelled) for c in r["chunks"]}
@@ -111,22 +111,22 @@ def test_a_sample_is_of_labelled_traces_alone(desk: Desk, server: UnsureServer) 
     labelled, bare = unlabelled(desk.folder / "bare.jsonl", 120)
     call = ("cascade", "fit", bare, *MODELS, "--base-url", server.url, "--target", "labels", "--labels")
     half = people(desk.folder / "half.csv", labelled, every=2)
-    told = desk(*call, half, "--dry-run", **KEY)
-    assert "60 of 60 traces drawn" in told.out
+    result = desk(*call, half, "--dry-run", **KEY)
+    assert "60 of 60 traces drawn" in result.out
     few = people(desk.folder / "few.csv", labelled, every=3)
-    told = desk(*call, few, **KEY)
-    assert told.code == 2
-    assert "40 traces are too few" in told.err
-    assert "40 of 120 traces hold labelled chunks" in told.err
+    result = desk(*call, few, **KEY)
+    assert result.code == 2
+    assert "40 traces are too few" in result.err
+    assert "40 of 120 traces hold labelled chunks" in result.err
     doubtful = people(desk.folder / "doubtful.csv", labelled, probability=0.5)
     with doubtful.open("a", encoding="utf-8") as file:
         file.write("other,c,1,0.9\n")
-    told = desk(*call, doubtful, **KEY)
-    assert told.code == 2
-    assert "unequal chances" in told.err
-    told = desk("cascade", "fit", bare, *MODELS, "--labels", half, **KEY)
-    assert told.code == 2
-    assert "--labels needs --target labels" in told.err
+    result = desk(*call, doubtful, **KEY)
+    assert result.code == 2
+    assert "unequal chances" in result.err
+    result = desk("cascade", "fit", bare, *MODELS, "--labels", half, **KEY)
+    assert result.code == 2
+    assert "--labels needs --target labels" in result.err
     assert server.counts["calls"] == 0
 
 
@@ -148,8 +148,8 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
     assert file.fit.cheap_alone.value == pytest.approx(0.12, abs=0.08)
     assert (file.cheap.verdicts, file.strong.verdicts) == (450, 150)
     before = len(server.calls)
-    told = desk("run", data, "--cascade-file", "cascade.json", "-q", "--out", "judged", **KEY)
-    assert told.code == 0, told.err
+    output = desk("run", data, "--cascade-file", "cascade.json", "-q", "--out", "judged", **KEY)
+    assert output.code == 0, output.err
     assert {body["model"] for body in server.calls[before:]} == {"strong"}  # whole traces are in the cache
     run = EvalRun.load(next((desk.folder / "judged").glob("2*")))
     stages = run.manifest.tally.stages
@@ -163,10 +163,10 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
             else:
                 assert outcome.side_confidence is not None
                 assert outcome.side_confidence >= file.fit.threshold
-    assert "on data like the 150 traces" in told.out
-    told = desk("run", data, "--cascade-file", "cascade.json", "--cascade-mode", "pointwise", **KEY)
-    assert told.code == 2
-    assert "--cascade-mode pointwise: cascade.json says listwise; leave one of the two out" in told.err
+    assert "on data like the 150 traces" in output.out
+    output = desk("run", data, "--cascade-file", "cascade.json", "--cascade-mode", "pointwise", **KEY)
+    assert output.code == 2
+    assert "--cascade-mode pointwise: cascade.json says listwise; leave one of the two out" in output.err
 
 
 @contextmanager
@@ -186,10 +186,10 @@ def served(shell: Shell, *flags: str | Path) -> Iterator[str]:
 def submitted(url: str, data: Path, label: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Submit the traces of a file and wait; returns the answer and the outcomes."""
     rows = read(data)
-    status, told, _ = ask(f"{url}/api/v1/runs?wait=30", method="POST", body={"traces": rows, "label": label})
-    assert status == 202, told
-    results = ask(f"{url}/api/v1/runs/{told['id']}/results?limit=1000")[1]["results"]
-    return told, [outcome for result in results for outcome in result["outcomes"]]
+    status, output, _ = ask(f"{url}/api/v1/runs?wait=30", method="POST", body={"traces": rows, "label": label})
+    assert status == 202, output
+    results = ask(f"{url}/api/v1/runs/{output['id']}/results?limit=1000")[1]["results"]
+    return output, [outcome for result in results for outcome in result["outcomes"]]
 
 
 @pytest.mark.slow
@@ -204,8 +204,8 @@ def test_a_served_cascade_of_a_file_judges_over_rest(tmp_path: Path, server: Uns
     new = dataset(tmp_path / "new.jsonl", 20, chunks=4)
     with served(shell, "--judge", "cascade.toml") as url:
         server.reset()
-        told, outcomes = submitted(url, new, "asked")
-        assert told["status"] == "done"
+        result, outcomes = submitted(url, new, "asked")
+        assert result["status"] == "done"
         assert len(outcomes) == 80
         texts = [chunk["text"] for row in read(new) for chunk in row["chunks"]]
         for outcome, text in zip(outcomes, texts, strict=True):
@@ -220,11 +220,11 @@ def test_a_served_cascade_of_a_file_judges_over_rest(tmp_path: Path, server: Uns
         # The last chunk of each trace is new; what was judged before is in the cache.
         assert bought.count("cheap") == 20
         assert 0 < bought.count("strong") <= stages.count("strong")
-        head = ask(f"{url}/api/v1/runs/{told['id']}/page")[1]["head"]
+        head = ask(f"{url}/api/v1/runs/{result['id']}/page")[1]["head"]
         assert head["stages"] == {"cheap": stages.count("cheap"), "strong": stages.count("strong")}
         assert "on data like the 120 traces it was fitted on" in head["cascade"][1]
     kept = EvalRun.load(next((tmp_path / "runs").glob("2*"))).manifest
-    assert (kept.id, kept.judge["guarantee"]["digest"]) == (told["id"], file.digest)
+    assert (kept.id, kept.judge["guarantee"]["digest"]) == (result["id"], file.digest)
 
 
 @pytest.mark.slow
@@ -234,15 +234,15 @@ def test_a_served_cascade_of_flags_judges_over_rest(tmp_path: Path, server: Unsu
     data = dataset(tmp_path / "traces.jsonl", 12)
     flags = (*MODELS, "--cascade-threshold", "0.85", "--base-url", server.url, "--attempts", "1")
     with served(shell, *flags) as url:
-        told, outcomes = submitted(url, data, "named")
+        result, outcomes = submitted(url, data, "named")
         stages = [outcome["stage"] for outcome in outcomes]
-        assert (told["status"], len(stages), set(stages)) == ("done", 36, {"cheap", "strong"})
+        assert (result["status"], len(stages), set(stages)) == ("done", 36, {"cheap", "strong"})
         head = ask(f"{url}/api/v1/runs/label:named/page")[1]["head"]
         assert head["cascade"][1].startswith("the threshold was named, not fitted: nothing bounds")
         server.faults = Faults(fail_texts=('"model":"strong"', '"model": "strong"'))
         other = dataset(tmp_path / "other.jsonl", 12, chunks=5)
-        told, outcomes = submitted(url, other, "failing")
-        assert told["status"] == "incomplete"
+        result, outcomes = submitted(url, other, "failing")
+        assert result["status"] == "incomplete"
         kinds = {(outcome["kind"], outcome.get("stage")) for outcome in outcomes}
         # What the strong judge said of the first three chunks is in the cache.
         assert kinds == {("verdict", "cheap"), ("verdict", "strong"), ("no_verdict", None)}
@@ -256,9 +256,9 @@ def test_a_served_cascade_of_flags_judges_over_rest(tmp_path: Path, server: Unsu
 def test_serve_refuses_what_run_refuses(tmp_path: Path) -> None:
     """A cascade without a threshold, or flags that no cascade takes, end `serve` before it listens."""
     shell = Shell(tmp_path)
-    told = shell("serve", "--port", "0", *MODELS, **KEY)
-    assert told.code == 2
-    assert "the cascade has no threshold" in told.err
-    told = shell("serve", "--port", "0", "--model", "fake/overlap", "--explain-positives")
-    assert told.code == 2
-    assert "--explain-positives is for a cascade" in told.err
+    result = shell("serve", "--port", "0", *MODELS, **KEY)
+    assert result.code == 2
+    assert "the cascade has no threshold" in result.err
+    result = shell("serve", "--port", "0", "--model", "fake/overlap", "--explain-positives")
+    assert result.code == 2
+    assert "--explain-positives is for a cascade" in result.err

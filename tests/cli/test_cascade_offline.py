@@ -13,37 +13,37 @@ FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "f
 def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
     """Nothing says where it is sure, so nothing can be fitted."""
     data = dataset(desk.folder / "traces.jsonl", 60)
-    told = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
-    assert told.code == 2
-    assert "returned no probability" in told.err
+    result = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
+    assert result.code == 2
+    assert "returned no probability" in result.err
 
 
 def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
     """Nothing is judged by a threshold that nobody named; a named one is said to have no guarantee."""
     data = dataset(desk.folder / "traces.jsonl", 4)
-    told = desk("run", data, *FAKES)
-    assert told.code == 2
-    assert "cascade fit" in told.err
-    told = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
-    assert told.code == 0
-    assert "the threshold was named, not fitted" in told.out
+    result = desk("run", data, *FAKES)
+    assert result.code == 2
+    assert "cascade fit" in result.err
+    result = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
+    assert result.code == 0
+    assert "the threshold was named, not fitted" in result.out
     assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
-    told = desk("run", data, "--model", "fake/overlap", "--explain-positives")
-    assert told.code == 2
-    assert "--explain-positives is for a cascade" in told.err
-    told = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
-    assert told.code == 2
+    result = desk("run", data, "--model", "fake/overlap", "--explain-positives")
+    assert result.code == 2
+    assert "--explain-positives is for a cascade" in result.err
+    result = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
+    assert result.code == 2
 
 
 def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
     """`judge` and `probe` judge by two as `run` does."""
     data = dataset(desk.folder / "traces.jsonl", 6)
     (desk.folder / "one.json").write_text(data.read_text().splitlines()[0])
-    told = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
-    assert told.code == 0, told.err
-    assert {outcome["stage"] for outcome in json.loads(told.out)["outcomes"]} <= {"cheap", "strong"}
-    told = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "random")
-    assert told.code in (0, 1), told.err
+    result = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
+    assert result.code == 0, result.err
+    assert {outcome["stage"] for outcome in json.loads(result.out)["outcomes"]} <= {"cheap", "strong"}
+    result = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "random")
+    assert result.code in (0, 1), result.err
 
 
 def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
@@ -62,9 +62,9 @@ def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
     data = dataset(desk.folder / "traces.jsonl", 6)
     assert desk("run", data, "--model", "fake/overlap", "--label", "plain").code == 0
     assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", "--label", "two").code == 0
-    told = desk("compare", "label:plain", "label:two")
-    assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in told.out
-    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in told.out
-    told = desk("show", "label:two", "--members")
-    assert "outvoted" not in told.out
-    assert "cascade: " in told.out
+    result = desk("compare", "label:plain", "label:two")
+    assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in result.out
+    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in result.out
+    result = desk("show", "label:two", "--members")
+    assert "outvoted" not in result.out
+    assert "cascade: " in result.out

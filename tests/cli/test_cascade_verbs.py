@@ -29,18 +29,18 @@ def server() -> Iterator[UnsureServer]:
 def fitted(desk: Desk, server: UnsureServer, *flags: object, count: int = 120) -> Path:
     """Fit a cascade to a new dataset, and return its file."""
     data = dataset(desk.folder / "traces.jsonl", count)
-    told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, *flags, OPENAI_API_KEY="sk-x")
-    assert told.code == 0, told.err
+    result = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, *flags, OPENAI_API_KEY="sk-x")
+    assert result.code == 0, result.err
     return desk.folder / "cascade.json"
 
 
 def judged(desk: Desk, server: UnsureServer, *flags: object) -> EvalRun:
     """Judge the dataset by what was fitted, and return the run."""
-    told = desk(
+    result = desk(
         "run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", "--out", "judged", *flags,
         OPENAI_API_KEY="sk-x",
     )  # fmt: skip
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     newest = max((desk.folder / "judged").iterdir(), key=lambda folder: folder.stat().st_mtime_ns)
     return EvalRun.load(newest)
 
@@ -111,9 +111,9 @@ def test_labels_may_be_the_target(desk: Desk, server: UnsureServer) -> None:
     assert people.fit.strong_alone is not None
     assert people.fit.strong_alone.value == 0
     assert people.fit.over_strong is not None
-    told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x")
-    assert told.code == 2
-    assert "does not hold where positives are explained" in told.err
+    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x")
+    assert result.code == 2
+    assert "does not hold where positives are explained" in result.err
 
 
 @pytest.mark.slow
@@ -121,12 +121,12 @@ def test_one_trace_of_each_cluster_is_drawn(desk: Desk, server: UnsureServer) ->
     """Of 180 traces in 60 clusters one of each is drawn; file, `show` and runs say of what the risk is."""
     data = dataset(desk.folder / "traces.jsonl", 180, cluster=3)
     call = ("cascade", "fit", data, *MODELS, "--base-url", server.url)
-    told = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
-    assert "60 of 180 traces drawn, one of a cluster (60 by metadata.cluster)" in told.out
-    told = desk(*call, OPENAI_API_KEY="sk-x")
-    assert told.code == 0, told.err
-    assert "60 of 180 traces" in told.out
-    assert "one of a cluster (60 by metadata.cluster), one random chunk of each" in told.out
+    outcome = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "60 of 180 traces drawn, one of a cluster (60 by metadata.cluster)" in outcome.out
+    outcome = desk(*call, OPENAI_API_KEY="sk-x")
+    assert outcome.code == 0, outcome.err
+    assert "60 of 180 traces" in outcome.out
+    assert "one of a cluster (60 by metadata.cluster), one random chunk of each" in outcome.out
     file = read_cascade(desk.folder / "cascade.json")
     assert (file.fit.n, file.traces, file.cluster, file.clusters) == (60, 180, "cluster", 60)
     sampled = EvalRun.load(next((desk.folder / "runs").glob("cascade-*/strong/*/manifest.json")).parent)
@@ -135,31 +135,31 @@ def test_one_trace_of_each_cluster_is_drawn(desk: Desk, server: UnsureServer) ->
     assert len({int(trace.id[1:]) % 3 for trace in drawn}) == 3  # not always the first of its cluster
     run = judged(desk, server)
     assert run.manifest.judge["guarantee"]["cluster"] == "cluster"
-    told = desk("show", "--out", "judged", "latest")
-    assert "on data like the 60 traces it was fitted on (one of each cluster), the answer for" in told.out
-    assert "of a random trace of a random cluster is other than the strong judge's" in told.out
+    outcome = desk("show", "--out", "judged", "latest")
+    assert "on data like the 60 traces it was fitted on (one of each cluster), the answer for" in outcome.out
+    assert "of a random trace of a random cluster is other than the strong judge's" in outcome.out
 
 
 def test_clusters_are_what_is_counted(desk: Desk, server: UnsureServer) -> None:
     """Many traces of few clusters are too few; the key may be another, and without one each trace counts."""
     data = dataset(desk.folder / "traces.jsonl", 120, cluster=4, key="document")
     call = ("cascade", "fit", data, *MODELS, "--base-url", server.url)
-    told = desk(*call, "--cluster", "document", OPENAI_API_KEY="sk-x")
-    assert told.code == 2
-    assert "30 traces are too few" in told.err
-    assert "of 30 clusters by metadata.document, one trace of each is drawn" in told.err
+    result = desk(*call, "--cluster", "document", OPENAI_API_KEY="sk-x")
+    assert result.code == 2
+    assert "30 traces are too few" in result.err
+    assert "of 30 clusters by metadata.document, one trace of each is drawn" in result.err
     assert server.counts["calls"] == 0
-    told = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
-    assert "120 of 120 traces drawn, 360 chunks" in told.out
+    result = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "120 of 120 traces drawn, 360 chunks" in result.out
 
 
 def test_too_few_traces_cost_nothing(desk: Desk, server: UnsureServer) -> None:
     """Where nothing could be shown nobody is asked, and the number that is needed is told."""
     data = dataset(desk.folder / "few.jsonl", 40)
-    told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
-    assert told.code == 2
-    assert "40 traces are too few" in told.err
-    assert "takes 59" in told.err
+    result = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
+    assert result.code == 2
+    assert "40 traces are too few" in result.err
+    assert "takes 59" in result.err
     assert server.counts["calls"] == 0
 
 
@@ -168,16 +168,16 @@ def test_a_dry_run_counts_both_judges(desk: Desk, server: UnsureServer) -> None:
     """Before fitting and before judging the calls of both are told; what is escalated is expected."""
     data = dataset(desk.folder / "traces.jsonl", 120)
     call = (*MODELS, "--base-url", server.url)
-    told = desk("cascade", "fit", data, *call, "--dry-run", OPENAI_API_KEY="sk-x")
-    assert "cheap: 360 calls" in told.out
-    assert "strong: 120 calls" in told.out
-    told = desk("run", data, *call, "--cascade-threshold", "0.9", "--dry-run", OPENAI_API_KEY="sk-x")
-    assert "cheap: 360 calls" in told.out
-    assert "strong: from 0 to 360 calls" in told.out
+    result = desk("cascade", "fit", data, *call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "cheap: 360 calls" in result.out
+    assert "strong: 120 calls" in result.out
+    result = desk("run", data, *call, "--cascade-threshold", "0.9", "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "cheap: 360 calls" in result.out
+    assert "strong: from 0 to 360 calls" in result.out
     assert server.counts["calls"] == 0
     file = read_cascade(fitted(desk, server))
-    told = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", "--no-cache", OPENAI_API_KEY="sk-x")
-    assert f"strong: about {round((1 - file.fit.coverage) * 360)} calls are likely" in told.out
+    result = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", "--no-cache", OPENAI_API_KEY="sk-x")
+    assert f"strong: about {round((1 - file.fit.coverage) * 360)} calls are likely" in result.out
 
 
 @pytest.mark.slow
@@ -201,41 +201,41 @@ def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
     """A judge that is sure and wrong gets no threshold; judging by its file asks the strong one of all."""
     with UnsureServer(errors=0.4, sure=1.0) as server:
         data = dataset(desk.folder / "traces.jsonl", 60)
-        told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
-        assert told.code == 0
-        assert "everything escalates: no threshold" in told.out
-        assert "use the strong judge alone" in told.out
+        result = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
+        assert result.code == 0
+        assert "everything escalates: no threshold" in result.out
+        assert "use the strong judge alone" in result.out
         file = read_cascade(desk.folder / "cascade.json")
         assert file.fit.threshold is None
         assert file.guarantee is None
-        told = desk("run", data, "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
-        assert told.code == 0
-        assert "0 verdicts by the cheap judge, 180 of 180 chunks (100.0%) escalated" in told.out
-        assert "everything is escalated" in told.out
-        told = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", OPENAI_API_KEY="sk-x")
-        assert "strong: 0 calls, since everything is escalated" in told.out
+        result = desk("run", data, "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+        assert result.code == 0
+        assert "0 verdicts by the cheap judge, 180 of 180 chunks (100.0%) escalated" in result.out
+        assert "everything is escalated" in result.out
+        result = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", OPENAI_API_KEY="sk-x")
+        assert "strong: 0 calls, since everything is escalated" in result.out
 
 
 def test_a_threshold_that_nobody_reaches_is_said_to_keep_nothing(desk: Desk) -> None:
     """A cheap judge that draws lots, .95 sure of each, gets a threshold above that."""
     data = dataset(desk.folder / "traces.jsonl", 60)
     lots = ("--cascade", "fake/hash", "--cascade-mode", "decision", "--then", "fake/overlap")
-    told = desk("cascade", "fit", data, *lots)
-    assert told.code == 0
-    assert "from a confidence of 0.96; none of the sample was as sure" in told.out
-    assert "use the strong judge alone" in told.out
+    result = desk("cascade", "fit", data, *lots)
+    assert result.code == 0
+    assert "from a confidence of 0.96; none of the sample was as sure" in result.out
+    assert "use the strong judge alone" in result.out
 
 
 def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
     """What fitting prints, showing prints again; and its JSON is the file."""
     fitted(desk, server)
-    told = desk("cascade", "show", "cascade.json")
-    text = re.sub(r"cascade [0-9a-f]{12}", "cascade DIGEST______", told.out)
+    result = desk("cascade", "show", "cascade.json")
+    text = re.sub(r"cascade [0-9a-f]{12}", "cascade DIGEST______", result.out)
     check_golden("cli/cascade_show.txt", text.replace(str(desk.folder), "FOLDER"))
     again = desk("cascade", "fit", "traces.jsonl", *MODELS, "--base-url", server.url, "--json", OPENAI_API_KEY="sk-x")
     assert json.loads(again.out) == json.loads((desk.folder / "cascade.json").read_text())
-    told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", OPENAI_API_KEY="sk-x")
-    text = re.sub(r"cascade file [0-9a-f]{12}", "cascade file DIGEST______", told.out)
+    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", OPENAI_API_KEY="sk-x")
+    text = re.sub(r"cascade file [0-9a-f]{12}", "cascade file DIGEST______", result.out)
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{8}", "RUN-FOLDER", re.sub(r"run [0-9a-f]{8}", "run RUN-ID__", text))
     check_golden("cli/cascade_run.txt", text)
 
@@ -287,9 +287,9 @@ def test_a_file_of_another_prompt_text_is_refused(desk: Desk, server: UnsureServ
     fitted(desk, server, "--prompt", f"file:{own}")
     assert judged(desk, server).manifest.judge["guarantee"]
     own.write_text(re.sub(r"version = \d+", "version = 99", own.read_text()))
-    told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
-    assert told.code == 2
-    assert "judge differs in prompt" in told.err
+    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+    assert result.code == 2
+    assert "judge differs in prompt" in result.err
 
 
 def _toml() -> str:
@@ -316,12 +316,12 @@ def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:
     """It is asked at a server of its own by a dialect of its own, and again so by the file alone."""
     data = dataset(desk.folder / "traces.jsonl", 60)
     with DecisionServer("vllm", rule=lambda text: 0.97 if GOLD in text else 0.02) as deciding:
-        told = desk(
+        result = desk(
             "cascade", "fit", data, "--cascade", "decisions/small", "--then", "openai/strong",
             "--cascade-url", deciding.url, "--cascade-param", "dialect=vllm", "--base-url", server.url,
             OPENAI_API_KEY="sk-x",
         )  # fmt: skip
-        assert told.code == 0, told.err
+        assert result.code == 0, result.err
         file = read_cascade(desk.folder / "cascade.json")
         assert (file.cheap.mode, file.strong.mode) == ("decision", "pointwise")
         assert file.cheap.params == {"dialect": "vllm"}

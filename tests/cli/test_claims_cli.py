@@ -45,9 +45,9 @@ def run_of(desk: Desk) -> EvalRun:
 def test_each_reference_is_split_once_in_the_datas_order(desk: Desk) -> None:
     """One line a distinct question and reference; the same bytes every time."""
     data = small(desk)
-    told = desk("claims", data, "-o", "claims.jsonl", *FAKE)
-    assert told.code == 0, told.err
-    assert "2 references split in claims.jsonl" in told.err
+    result = desk("claims", data, "-o", "claims.jsonl", *FAKE)
+    assert result.code == 0, result.err
+    assert "2 references split in claims.jsonl" in result.err
     path = desk.folder / "claims.jsonl"
     assert [row["query"] for row in entries(path)] == ["What is hot?", "Who bakes?"]
     assert [[c["text"] for c in row["claims"]] for row in entries(path)] == [
@@ -67,8 +67,8 @@ def test_edits_are_left_alone(desk: Desk) -> None:
     assert path.read_text().splitlines()[0] == mine
     assert [row["query"] for row in entries(path)] == ["Who bakes?", "What is hot?"]
     before = path.read_bytes()
-    told = desk("claims", data, "-o", path, *FAKE)
-    assert "0 references split" in told.err
+    result = desk("claims", data, "-o", path, *FAKE)
+    assert "0 references split" in result.err
     assert path.read_bytes() == before
     assert desk("claims", data, "-o", path, *FAKE, "--force").code == 0
     assert len(entries(path)[1]["claims"]) == 2
@@ -78,9 +78,9 @@ def test_a_broken_file_is_told_before_a_call(desk: Desk) -> None:
     """A line that is none ends it, and nothing is overwritten."""
     path = desk.folder / "claims.jsonl"
     path.write_text("{")
-    told = desk("claims", small(desk), "-o", path, *FAKE)
-    assert told.code == 2
-    assert "claims.jsonl:1: not JSON" in told.err
+    result = desk("claims", small(desk), "-o", path, *FAKE)
+    assert result.code == 2
+    assert "claims.jsonl:1: not JSON" in result.err
     assert path.read_text() == "{"
 
 
@@ -89,27 +89,27 @@ def test_claims_are_not_added_to_a_packed_file(desk: Desk) -> None:
     data = small(desk)
     packed = gzip.compress(b'{"query": "q?", "reference": "r", "claims": ["one"]}\n')
     (desk.folder / "claims.jsonl").write_bytes(packed)
-    told = desk("claims", data, "-o", "claims.jsonl", *FAKE)
-    assert told.code == 2
-    assert "claims.jsonl: packed" in told.err
+    result = desk("claims", data, "-o", "claims.jsonl", *FAKE)
+    assert result.code == 2
+    assert "claims.jsonl: packed" in result.err
     assert (desk.folder / "claims.jsonl").read_bytes() == packed
 
 
 def test_a_dry_run_tells_splits_and_cells(desk: Desk) -> None:
     """`claims` tells how many references are left; `run` how many calls split, and estimates the others."""
     data = small(desk)
-    said = desk("claims", data, "-o", "claims.jsonl", *FAKE, "--dry-run").out
-    assert "2 references, 0 with claims, 2 to split\n2 calls" in said
+    output = desk("claims", data, "-o", "claims.jsonl", *FAKE, "--dry-run").out
+    assert "2 references, 0 with claims, 2 to split\n2 calls" in output
     assert not (desk.folder / "claims.jsonl").exists()
     flags = (*FAKE, "--mode", "claims", "--dry-run")
-    said = desk("run", data, *flags).out
-    assert "5 calls, 1 answered without one" in said
-    assert "2 of the calls split references into claims; the other 3 are estimated" in said
+    output = desk("run", data, *flags).out
+    assert "5 calls, 1 answered without one" in output
+    assert "2 of the calls split references into claims; the other 3 are estimated" in output
     assert desk("claims", data, "-o", "claims.jsonl", *FAKE).code == 0
     for more in (flags, (*flags, "--claims", "claims.jsonl")):
-        said = desk("run", data, *more).out
-        assert "3 calls" in said
-        assert "split references" not in said
+        output = desk("run", data, *more).out
+        assert "3 calls" in output
+        assert "split references" not in output
     assert desk("run", data, *BY_CLAIMS).code == 0
     assert "0 calls" in desk("run", data, *flags).out
 
@@ -118,8 +118,8 @@ def test_a_run_uses_the_file(desk: Desk) -> None:
     """Its claims are those of the traces; the manifest names file and digest; no reference is split."""
     data = small(desk)
     desk("claims", data, "-o", "claims.jsonl", *FAKE, "--no-cache")
-    told = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl", "--no-cache")
-    assert told.code == 0, told.err
+    outcome = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl", "--no-cache")
+    assert outcome.code == 0, outcome.err
     run = run_of(desk)
     assert run.manifest.tally.calls == 3
     origin = run.manifest.dataset.claims
@@ -134,10 +134,10 @@ def test_what_the_file_lacks_is_named(desk: Desk) -> None:
     """The line of the data is told, before anything is asked; --on-invalid skip leaves it out."""
     data = small(desk)
     desk("claims", data, "-o", "claims.jsonl", *FAKE, "--limit", "2")
-    told = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl")
-    assert told.code == 2
-    assert "data.jsonl:3: " in told.err
-    assert "claims.jsonl has no claims of this question and reference" in told.err
+    result = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl")
+    assert result.code == 2
+    assert "data.jsonl:3: " in result.err
+    assert "claims.jsonl has no claims of this question and reference" in result.err
     assert not (desk.folder / "runs").exists()
     assert desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl", "--on-invalid", "skip").code == 0
 
@@ -146,10 +146,10 @@ def test_the_file_is_for_judging_by_claims(desk: Desk) -> None:
     """In another mode it would change nothing but digests, so it is refused; so are panels."""
     data = small(desk)
     (desk.folder / "claims.jsonl").write_text("")
-    told = desk("run", data, *FAKE, "--claims", "claims.jsonl")
-    assert (told.code, "--claims is for judging by claims" in told.err) == (2, True)
-    told = desk("run", data, "--member", "fake/overlap", "--member", "fake/never", "--mode", "claims")
-    assert (told.code, "a panel does not judge by claims" in told.err) == (2, True)
+    result = desk("run", data, *FAKE, "--claims", "claims.jsonl")
+    assert (result.code, "--claims is for judging by claims" in result.err) == (2, True)
+    result = desk("run", data, "--member", "fake/overlap", "--member", "fake/never", "--mode", "claims")
+    assert (result.code, "a panel does not judge by claims" in result.err) == (2, True)
 
 
 def edited(desk: Desk, old: str, new: str) -> None:
@@ -166,9 +166,9 @@ def test_an_edit_judges_anew_exactly_what_it_is_of(desk: Desk) -> None:
     assert desk("run", data, *by).code == 0
     first = run_of(desk)
     edited(desk, '"Ben eats.", "vital"', '"Ben eats bread.", "vital"')
-    told = desk("run", data, *by, "--resume", first.id)
-    assert told.code == 2
-    assert "cannot resume: the claims differ (of claims.jsonl, digest" in told.err
+    result = desk("run", data, *by, "--resume", first.id)
+    assert result.code == 2
+    assert "cannot resume: the claims differ (of claims.jsonl, digest" in result.err
     assert desk("run", data, *by).code == 0
     second = run_of(desk)
     same = [a.digest == b.digest for a, b in zip(first.results, second.results, strict=True)]
@@ -202,8 +202,8 @@ def test_a_dataset_may_bring_its_claims(desk: Desk) -> None:
     run = run_of(desk)
     assert run.manifest.tally.calls == 3
     assert {claim.id for result in run.results if result.claims for claim in result.claims.claims} == {"k"}
-    told = desk("claims", data, *FAKE, "--dry-run")
-    assert "0 to split" in told.out
+    outcome = desk("claims", data, *FAKE, "--dry-run")
+    assert "0 to split" in outcome.out
     assert desk("claims", data, *FAKE).out.count('"id": "k"') == 2
 
 
@@ -211,15 +211,15 @@ def test_failures_are_named_and_the_rest_is_kept(desk: Desk) -> None:
     """A reference that cannot be split is told with its question and code 3; the others are written."""
 
     def answer(body: Any) -> Any:
-        said = json.dumps(body)
-        return "no" if "Who bakes?" in said else by_words(body)
+        answers = json.dumps(body)
+        return "no" if "Who bakes?" in answers else by_words(body)
 
     with ChatServer(verdict=answer) as server:
         flags = ("--model", "openai/m", "--base-url", server.url)
-        told = desk("claims", small(desk), "-o", "claims.jsonl", *flags, OPENAI_API_KEY="sk-x")
+        result = desk("claims", small(desk), "-o", "claims.jsonl", *flags, OPENAI_API_KEY="sk-x")
         assert {asked_of(body) for body in server.calls} == {"split"}
-    assert told.code == 3, told.err
-    assert '"Who bakes?": the reference could not be split into claims: ' in told.err
+    assert result.code == 3, result.err
+    assert '"Who bakes?": the reference could not be split into claims: ' in result.err
     assert [row["query"] for row in entries(desk.folder / "claims.jsonl")] == ["What is hot?"]
 
 
@@ -232,9 +232,9 @@ def test_words_that_no_claim_comes_from_are_noted(desk: Desk) -> None:
 
     with ChatServer(verdict=answer) as server:
         flags = ("--model", "openai/m", "--base-url", server.url)
-        told = desk("claims", small(desk), "-o", "claims.jsonl", *flags, OPENAI_API_KEY="sk-x")
-    assert told.code == 0, told.err
-    assert "1 have words that no claim covers" in told.err
+        result = desk("claims", small(desk), "-o", "claims.jsonl", *flags, OPENAI_API_KEY="sk-x")
+    assert result.code == 0, result.err
+    assert "1 have words that no claim covers" in result.err
     assert entries(desk.folder / "claims.jsonl")[1]["uncovered"] == ["Ben eats"]
 
 
@@ -243,8 +243,8 @@ def test_over_http(desk: Desk, mode: str) -> None:
     """A chat server answers splits and rows; a second run asks nobody, nor does another retriever's split."""
     with ChatServer(verdict=by_words) as server:
         flags = ("--model", "openai/m", "--base-url", server.url, "--mode", mode, "-q")
-        told = desk("run", DATA, *flags, "--limit", "5", OPENAI_API_KEY="sk-x")
-        assert told.code == 0, told.err
+        result = desk("run", DATA, *flags, "--limit", "5", OPENAI_API_KEY="sk-x")
+        assert result.code == 0, result.err
         names = [asked_of(body) for body in server.calls]
         assert names.count("split") == 5
         asked = len(names)
@@ -263,5 +263,5 @@ def test_metrics_over_claims_come_from_the_same_run(desk: Desk) -> None:
     assert by_trace["a"] == {"AP@5": 1.0, "ClaimRecall@5": 1.0, "Sufficiency@5": 1.0}
     assert by_trace["b"] == {"AP@5": 0.0, "ClaimRecall@5": 0.0, "Sufficiency@5": 0.0}
     assert by_trace["c"] == {"AP@5": 1.0, "ClaimRecall@5": 0.5, "Sufficiency@5": 0.0}
-    told = desk("run", data, *FAKE, *metrics)
-    assert (told.code, "use a judge by claims" in told.err) == (2, True)
+    outcome = desk("run", data, *FAKE, *metrics)
+    assert (outcome.code, "use a judge by claims" in outcome.err) == (2, True)

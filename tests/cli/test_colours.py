@@ -56,8 +56,8 @@ def test_good_and_bad_have_colours_on_a_terminal(desk: Desk) -> None:
         assert desk("run", DATA, "--model", model, "-q", "--label", label).code == code
     (desk.folder / "bad.jsonl").write_text("{bad\n")
     for words, shown in SHOWN:
-        told = watched(desk, *words, NO_COLOR="")
-        assert all(each in told for each in shown), told
+        result = watched(desk, *words, NO_COLOR="")
+        assert all(each in result for each in shown), result
         assert not COLOUR.search(watched(desk, *words, NO_COLOR="1")), words
 
 
@@ -98,5 +98,5 @@ def test_no_colour_reaches_a_file(shell: Shell, words: tuple[str, ...], variable
 
 def test_json_has_no_colour_on_a_terminal(desk: Desk) -> None:
     """JSON stays JSON where somebody watches."""
-    told = watched(desk, "doctor", "--json", "--model", "fake/overlap", NO_COLOR="")
-    assert json.loads(told)["usable"]
+    result = watched(desk, "doctor", "--json", "--model", "fake/overlap", NO_COLOR="")
+    assert json.loads(result)["usable"]

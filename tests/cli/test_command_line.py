@@ -31,9 +31,9 @@ def only_run(shell: Shell) -> Path:
 
 def test_run_show_score_and_list(shell: Shell) -> None:
     """The main road from a file to a table of metrics reads as agreed, and every step finds the run."""
-    told = shell("run", "pizza.jsonl", *FAKE, "--label", "main", "--tag", "prod", "-o", "out.md")
-    assert (told.code, told.err) == (0, "")
-    check_golden("cli/run.txt", stable(told.out, shell.folder))
+    result = shell("run", "pizza.jsonl", *FAKE, "--label", "main", "--tag", "prod", "-o", "out.md")
+    assert (result.code, result.err) == (0, "")
+    check_golden("cli/run.txt", stable(result.out, shell.folder))
     assert "\n## judge_eval: main\n" in (shell.folder / "out.md").read_text()
     trace = EvalRun.load(only_run(shell)).results[0].trace_id
     for name, arguments in {
@@ -42,9 +42,9 @@ def test_run_show_score_and_list(shell: Shell) -> None:
         "score": ("score", "latest", "-k", "P@1,NDCG(gain=exp)@3"),
         "runs_list": ("runs", "list", "--tag", "prod"),
     }.items():
-        told = shell(*arguments)
-        assert told.code == 0, told.err
-        check_golden(f"cli/{name}.txt", stable(told.out, shell.folder))
+        result = shell(*arguments)
+        assert result.code == 0, result.err
+        check_golden(f"cli/{name}.txt", stable(result.out, shell.folder))
     assert "no runs in runs with this label or tag" in shell("runs", "list", "--tag", "absent").out
     again = shell("run", "pizza.jsonl", *FAKE)
     assert "4 verdicts, 0 calls, 4 from the cache" in again.out
@@ -52,15 +52,15 @@ def test_run_show_score_and_list(shell: Shell) -> None:
 
 def test_judge_shows_every_verdict(shell: Shell) -> None:
     """One trace from the command line shows verdict, reason and the quote marked in its chunk."""
-    told = shell(
+    result = shell(
         "judge", *FAKE, "--query", "Which tomatoes?", "--reference", "San Marzano tomatoes from Naples.",
         "-c", "The oven is hot.", "-c", "The sauce is made of San Marzano tomatoes from Naples.", "-c", "",
     )  # fmt: skip
-    assert told.code == 0, told.err
-    check_golden("cli/judge.txt", stable(told.out, shell.folder))
+    assert result.code == 0, result.err
+    check_golden("cli/judge.txt", stable(result.out, shell.folder))
     (shell.folder / "one.json").write_text(traces(1)[0].model_dump_json())
-    told = shell("judge", *FAKE, "--trace", "one.json", "--json")
-    assert json.loads(told.out)["trace_id"] == "q0"
+    result = shell("judge", *FAKE, "--trace", "one.json", "--json")
+    assert json.loads(result.out)["trace_id"] == "q0"
     assert shell("judge", *FAKE).code == 2
 
 
@@ -74,16 +74,16 @@ def test_judge_shows_every_verdict(shell: Shell) -> None:
 )
 def test_what_needs_no_run(shell: Shell, name: str, arguments: tuple[str, ...]) -> None:
     """The prompts read as agreed."""
-    told = shell(*arguments)
-    assert told.code == 0, told.err
-    check_golden(f"cli/{name}.txt", stable(told.out, shell.folder))
+    result = shell(*arguments)
+    assert result.code == 0, result.err
+    check_golden(f"cli/{name}.txt", stable(result.out, shell.folder))
 
 
 def test_help_names_every_verb(shell: Shell) -> None:
     """Every verb has its line of help, and no arguments at all show the same."""
-    told = shell("--help")
+    result = shell("--help")
     verbs = ("run", "judge", "score", "show", "validate", "doctor", "runs", "prompts", "cache")
-    assert all(f" {verb} " in told.out for verb in verbs)
+    assert all(f" {verb} " in result.out for verb in verbs)
     assert shell().code in (0, 2)
     assert shell("--version").out.startswith("judge-eval ")
 
@@ -95,9 +95,9 @@ def test_validate(shell: Shell) -> None:
         '{"query": "q", "chunks": ["a"]}\nnot JSON\n{"query": "q", "chunks": [{"id": "x", "text": 3}]}\n[]\n'
         '{"query": "q", "chunks": [{"text": "a", "score": NaN}]}\n'
     )
-    told = shell("validate", "bad.jsonl", "--prompt", "support/binary")
-    assert told.code == 2
-    check_golden("cli/validate.txt", told.out)
+    result = shell("validate", "bad.jsonl", "--prompt", "support/binary")
+    assert result.code == 2
+    check_golden("cli/validate.txt", result.out)
     piped = shell("validate", "-", stdin="{bad\n" + PIZZA.read_text())
     assert piped.out.startswith("standard input:1: not JSON")
     assert "1 valid traces" in piped.out
@@ -160,9 +160,9 @@ def test_what_is_wrong_is_told_without_a_traceback(
     (folder / "noref.jsonl").write_text('{"query": "q", "chunks": ["a"]}\n')
     done = shell(*arguments, "--no-cache") if "malformed" in arguments[-1] else shell(*arguments)
     assert done.code == code, done.out + done.err
-    said = " ".join((done.out + done.err).replace("│", " ").split())
-    assert told in said
-    assert "Traceback" not in said
+    message = " ".join((done.out + done.err).replace("│", " ").split())
+    assert told in message
+    assert "Traceback" not in message
 
 
 def test_a_refusing_server_is_told(shell: Shell) -> None:
@@ -216,7 +216,7 @@ def test_json_output_parses(shell: Shell) -> None:
     assert json.loads(shell("show", "latest", "--json").out)["id"] == run["id"]
     assert json.loads(shell("show", "latest", trace, "--json").out)["trace_id"] == trace
     assert json.loads(shell("score", run["id"][:6], "-k", "P@1", "--json").out)["metrics"] == ["P@1"]
-    assert [found["id"] for found in json.loads(shell("runs", "list", "--json").out)] == [run["id"]]
+    assert [match["id"] for match in json.loads(shell("runs", "list", "--json").out)] == [run["id"]]
     for suffix in ("json", "csv", "md"):
         assert shell("score", "latest", "-o", f"out.{suffix}").code == 0
         assert (shell.folder / f"out.{suffix}").stat().st_size > 100

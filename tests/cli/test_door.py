@@ -34,11 +34,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
         "metadata": {"cluster": EVIL},
         "chunks": [{"id": f"c{EVIL}", "text": f"{EVIL} text", "title": EVIL, "label": 0}, {"text": "b"}],
     }  # fmt: skip
-    told = {"evidence": EVIL, "reason": EVIL, "verdict": True}
+    values = {"evidence": EVIL, "reason": EVIL, "verdict": True}
     how: dict[str, Any] = {"href": f"https://x/{EVIL}", "tags": [EVIL], "name": f"data{EVIL}"}
-    one = scripted([row], folder / "runs", lambda _: told, label=f"a{EVIL}", **how)
-    two = scripted([row], folder / "runs", lambda text: "?" if text == "b" else told, label=f"b{EVIL}", **how)
-    (folder / "one").write_text(one.id)
+    first = scripted([row], folder / "runs", lambda _: values, label=f"a{EVIL}", **how)
+    two = scripted([row], folder / "runs", lambda text: "?" if text == "b" else values, label=f"b{EVIL}", **how)
+    (folder / "one").write_text(first.id)
     (folder / "two").write_text(two.id)
     (folder / "row.json").write_text(json.dumps(row))
     (folder / "bad.jsonl").write_text(json.dumps({**row, EVIL: 1, "chunks": [{"text": 3}]}) + "\n")
@@ -96,8 +96,8 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_printed_steers(shell: Shell, name: str) -> None:
     """Every verb's output and every message shows hostile text as escapes, and forges no line."""
-    one, two = ids(shell)
-    done = shell(*(word.replace("ONE", one).replace("TWO", two) for word in COMMANDS[name]))
+    first, two = ids(shell)
+    done = shell(*(word.replace("ONE", first).replace("TWO", two) for word in COMMANDS[name]))
     assert done.code in (0, 1, 2, 3), done.err
     assert "Traceback" not in done.err
     assert done.out + done.err
@@ -109,8 +109,8 @@ def test_nothing_printed_steers(shell: Shell, name: str) -> None:
 
 def test_json_stays_the_same_data(shell: Shell) -> None:
     """JSON on standard output is what the run holds, to the letter, and steers no terminal either."""
-    one, _ = ids(shell)
-    for words in (("show", one, f"q{EVIL}", "--json"), ("show", one, "--json"), ("runs", "list", "--json")):
+    first, _ = ids(shell)
+    for words in (("show", first, f"q{EVIL}", "--json"), ("show", first, "--json"), ("runs", "list", "--json")):
         done = shell(*words)
         calm(done.out)
         assert any(EVIL in text for text in strings(json.loads(done.out)))
@@ -132,8 +132,8 @@ def strings(data: Any) -> list[str]:
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0"}])
 def test_poor_terminals(shell: Shell, environment: dict[str, str]) -> None:
     """Where the terminal takes ASCII alone other letters are escapes too; there is no traceback."""
-    one, _ = ids(shell)
-    for words in (("show", one), ("show", one, f"q{EVIL}"), ("show", "größe\udcff")):
+    first, _ = ids(shell)
+    for words in (("show", first), ("show", first, f"q{EVIL}"), ("show", "größe\udcff")):
         done = subprocess.run(
             [sys.executable, "-m", "judge_eval", *words],
             cwd=shell.folder,
@@ -175,8 +175,8 @@ def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> Told:
 @pytest.mark.parametrize("name", ["show", "show a trace", "a verb that is none", "a choice that is none"])
 def test_on_a_terminal_colours_alone_pass(shell: Shell, name: str) -> None:
     """Where somebody watches our own colours are there, and nothing else that steers."""
-    one, two = ids(shell)
-    done = on_a_terminal(shell, *(w.replace("ONE", one).replace("TWO", two) for w in COMMANDS[name]))
+    first, two = ids(shell)
+    done = on_a_terminal(shell, *(w.replace("ONE", first).replace("TWO", two) for w in COMMANDS[name]))
     if name.startswith("show"):
         assert "\x1b[1m" in done.out
     calm(STYLE.sub("", done.out))
@@ -210,28 +210,28 @@ def test_warnings_and_logs_go_through_the_door() -> None:
         "exit_code(work)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, cwd=ROOT, check=False)
-    told = done.stderr.decode()
-    calm(told)
+    output = done.stderr.decode()
+    calm(output)
     calm(done.stdout.decode())
-    assert told.count("forged") >= 3
-    assert told.startswith("warning: w\\x1b]52")
+    assert output.count("forged") >= 3
+    assert output.startswith("warning: w\\x1b]52")
 
 
 def test_nothing_is_printed_past_the_door() -> None:
     """In the command line `print`, the streams and rich's consoles stand in the rooms of printing alone."""
     allowed = {"print": {"door.py"}, "Console": {"output.py", "progress.py"}, "echo": set()}
-    found = []
+    collected = []
     for path in CLI.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 own = isinstance(node.func, ast.Name)
                 if name in allowed and (own or name == "echo") and path.name not in allowed[name]:
-                    found.append(f"{path.name}:{node.lineno} {name}")
+                    collected.append(f"{path.name}:{node.lineno} {name}")
             stream = isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
             if stream and path.name not in ("door.py", "output.py", "progress.py"):
-                found.append(f"{path.name}:{node.lineno} {node.attr}")
-    assert found == []
+                collected.append(f"{path.name}:{node.lineno} {node.attr}")
+    assert collected == []
 
 
 def test_a_servers_message_is_shown_as_text(tmp_path: Path) -> None:

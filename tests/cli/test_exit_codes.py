@@ -145,11 +145,11 @@ def test_a_fault_of_the_program_is_no_failed_gate(
         raise ZeroDivisionError("with sk-very-secret\nand \x1b[2J")
 
     assert errors.exit_code(broken) == errors.UNEXPECTED == 70
-    told = capsys.readouterr().err
-    found = re.fullmatch(r"error: unexpected ZeroDivisionError: (.*); this is a fault .* in (\S+)\n", told)
-    assert found, told
-    assert found[1] == r"with ***\nand \x1b[2J"
-    path = Path(found[2])
+    output = capsys.readouterr().err
+    result = re.fullmatch(r"error: unexpected ZeroDivisionError: (.*); this is a fault .* in (\S+)\n", output)
+    assert result, output
+    assert result[1] == r"with ***\nand \x1b[2J"
+    path = Path(result[2])
     text = path.read_text()
     assert path.stat().st_mode & 0o077 == 0
     path.unlink()
@@ -168,9 +168,9 @@ def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str], tmp_path: P
     kept.run_folder = str(tmp_path)
     for error, code in ((RunError("no"), 2), (kept, 3), (PermissionError(13, "denied", "place"), 2)):
         assert errors.exit_code(lambda error=error: fails(error)) == code
-    told = capsys.readouterr().err
-    assert "error: place: denied\n" in told
-    assert f"--resume {tmp_path} continues where it stopped" in told
+    output = capsys.readouterr().err
+    assert "error: place: denied\n" in output
+    assert f"--resume {tmp_path} continues where it stopped" in output
     assert errors.exit_code(lambda: 3) == 3
     assert errors.exit_code(lambda: complain("x")) == 0
 

@@ -42,12 +42,12 @@ CLI = Path(judge_eval.cli.flags.__file__).parents[1]
 
 
 def _groups() -> list[type]:
-    found = []
+    collected = []
     for module in pkgutil.iter_modules(judge_eval.cli.flags.__path__, "judge_eval.cli.flags."):
         for value in vars(importlib.import_module(module.name)).values():
             if dataclasses.is_dataclass(value) and getattr(value, "__module__", "") == module.name:
-                found.append(value)
-    flags = [group for group in found if group.__module__ != "judge_eval.cli.flags.groups"]
+                collected.append(value)
+    flags = [group for group in collected if group.__module__ != "judge_eval.cli.flags.groups"]
     return [*flags, *(record for record in records() if record not in flags)]
 
 
@@ -56,11 +56,11 @@ def _own(group: type) -> list[str]:
 
 
 def _commands() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
     for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", None)
-        found |= {f"{name} {sub}": each for sub, each in inner.items()} if inner else {name: command}
-    return found
+        messages |= {f"{name} {sub}": each for sub, each in inner.items()} if inner else {name: command}
+    return messages
 
 
 COMMANDS = _commands()

@@ -108,8 +108,8 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     refused = judge_eval(*base, *flags, "--group-by", "qid", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--records alt, --records neu" in refused.stderr
-    told = judge_eval(*base, *flags, "--group-by", "qid", "--records", "neu", cwd=tmp_path)
-    assert "2 verdicts" in told.stdout, told.stderr
+    result = judge_eval(*base, *flags, "--group-by", "qid", "--records", "neu", cwd=tmp_path)
+    assert "2 verdicts" in result.stdout, result.stderr
     config = 'records = "neu"\ngroup_by = "qid"\n[map]\nquery = "frage"\nreference = "soll.0"\n'
     (tmp_path / "judge_eval.toml").write_text(config + '"chunks.text" = "stelle"\n')
     assert "2 verdicts" in judge_eval(*base, cwd=tmp_path).stdout

@@ -13,16 +13,16 @@ from tests.support.desk import Desk
 
 def commands() -> dict[str, Any]:
     """Return every command by its words."""
-    found: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
         for name, inner in command.commands.items() if hasattr(command, "commands") else ():
             walk(inner, (*words, name))
         if not hasattr(command, "commands"):
-            found[" ".join(words)] = command
+            messages[" ".join(words)] = command
 
     walk(typer.main.get_command(app), ())
-    return found
+    return messages
 
 
 COMMANDS = commands()
@@ -49,9 +49,9 @@ def test_the_help_of_every_verb_has_an_example_that_parses(name: str) -> None:
 
 def test_help_shows_the_examples(desk: Desk) -> None:
     """They stand in what `--help` prints, each at the start of a line."""
-    told = desk("show", "--help")
-    assert told.code == 0
-    assert "\n judge-eval show latest --worst 10" in told.out
+    result = desk("show", "--help")
+    assert result.code == 0
+    assert "\n judge-eval show latest --worst 10" in result.out
 
 
 def visible(name: str) -> list[Any]:
@@ -63,7 +63,7 @@ def test_h_shows_the_usual_options_on_a_screen_and_a_half(desk: Desk) -> None:
     """`run -h` shows about twenty options and says how to see the others; `--help` shows all."""
     short, full = desk("run", "-h"), desk("run", "--help")
     assert (short.code, full.code) == (0, 0)
-    flags = {flag: set(re.findall(r"^. *(--[a-z-]+)", told, re.MULTILINE)) for flag, told in
+    flags = {flag: set(re.findall(r"^. *(--[a-z-]+)", result, re.MULTILINE)) for flag, result in
              (("-h", short.out), ("--help", full.out))}  # fmt: skip
     assert 18 <= len(flags["-h"]) <= 26
     assert {"--model", "--metrics", "--limit", "--fail-under", "--dry-run", "--output"} <= flags["-h"]
@@ -76,10 +76,10 @@ def test_h_shows_the_usual_options_on_a_screen_and_a_half(desk: Desk) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if len(visible(name)) > 20])
 def test_every_long_verb_has_a_short_help(name: str, desk: Desk) -> None:
     """A verb of more than twenty options shows at most twenty-six of them after `-h`."""
-    told = desk(*name.split(), "-h")
-    assert told.code == 0
-    assert 5 <= len(re.findall(r"^. *--[a-z]", told.out, re.MULTILINE)) <= 26
-    assert f"judge-eval {name} --help" in told.out
+    result = desk(*name.split(), "-h")
+    assert result.code == 0
+    assert 5 <= len(re.findall(r"^. *--[a-z]", result.out, re.MULTILINE)) <= 26
+    assert f"judge-eval {name} --help" in result.out
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_former_names_of_flags_work(name: str, former: str, field: str, values: 
 )
 def test_h_shows_the_options_of_the_verb_itself(name: str, flags: tuple[str, ...], desk: Desk) -> None:
     """What a verb has of its own, and what its example uses, stands in its short help, with what it takes."""
-    told = desk(*name.split(), "-h").out
-    assert all(f"{flag} " in told for flag in flags)
-    assert "<list[" not in told.partition("Options")[2]
-    assert "<bool>" not in told
+    output = desk(*name.split(), "-h").out
+    assert all(f"{flag} " in output for flag in flags)
+    assert "<list[" not in output.partition("Options")[2]
+    assert "<bool>" not in output

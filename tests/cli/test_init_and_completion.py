@@ -52,8 +52,8 @@ def test_every_commented_setting_is_one(tmp_path: Path) -> None:
     assert len(commented) > 15
     for name, value in commented:
         path.write_text(f"{name} = {value}\n", encoding="utf-8")
-        _, found = find_config(path.parent)
-        assert settings()[name].keys() <= found.keys()
+        _, result = find_config(path.parent)
+        assert settings()[name].keys() <= result.keys()
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def run(desk: Desk) -> EvalRun:
     """A run whose data hold the key, as traces of some tools do."""
     desk.patch.setenv("OPENAI_API_KEY", KEY)
     (desk.folder / "t.jsonl").write_text(json.dumps(TRACE) + "\n")
-    told = desk("run", "t.jsonl", "--model", "fake/overlap", "--no-cache", "--json")
-    assert told.code == 0, told.err
-    assert KEY not in told.out + told.err
+    result = desk("run", "t.jsonl", "--model", "fake/overlap", "--no-cache", "--json")
+    assert result.code == 0, result.err
+    assert KEY not in result.out + result.err
     return EvalRun.load(next(Path("runs").iterdir()))
 
 
@@ -50,11 +50,11 @@ COMMANDS = (
 def test_commands_show_stars(desk: Desk, run: EvalRun) -> None:
     """As many stars as the key has characters, so JSON on standard output stays JSON."""
     for command in COMMANDS:
-        told = desk(*command)
-        assert told.code == 0, told
-        assert KEY not in told.out + told.err
+        result = desk(*command)
+        assert result.code == 0, result
+        assert KEY not in result.out + result.err
         if "--json" in command:
-            json.loads(told.out)
+            json.loads(result.out)
     shown = json.loads(desk(*COMMANDS[2]).out)
     assert shown["trace"]["metadata"] == {"invocation": {"api_key": "*" * len(KEY)}, "label": "kept"}
 

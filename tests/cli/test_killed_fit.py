@@ -39,5 +39,5 @@ def test_a_killed_fit_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
         asked = [json.dumps(body, sort_keys=True) for body in server.calls]
         # What was under way at a kill was not kept: at most four calls (and their look-ahead) each.
         assert len(asked) - len(set(asked)) <= 2 * 6
-        assert len({re.sub(r" \d{9}>", ">", one) for one in asked}) == 80 * 3 + 80
+        assert len({re.sub(r" \d{9}>", ">", item) for item in asked}) == 80 * 3 + 80
         assert read_cascade(tmp_path / "cascade.json").fit.n == 80

@@ -27,22 +27,22 @@ def test_a_rise_is_red_and_a_fall_green(kept: Desk) -> None:
         (("label:clean", "label:odd"), RED, "higher, which is worse"),
         (("label:odd", "label:clean"), GREEN, "lower, which is better"),
     ):
-        told = watched(kept, "compare", *labels, NO_COLOR="")
-        line = next(each for each in told.splitlines() if "+0.2500" in each or "-0.2500" in each)
+        result = watched(kept, "compare", *labels, NO_COLOR="")
+        line = next(each for each in result.splitlines() if "+0.2500" in each or "-0.2500" in each)
         assert colour in line
-        assert f"Conflict@2 is {word}" in told
+        assert f"Conflict@2 is {word}" in result
 
 
 def test_limits_on_the_mean_and_on_the_rise(kept: Desk) -> None:
     """Both break, with exit code 1; the other way round both hold."""
     limits = ("--fail-over", "Conflict@2=0.1", "--max-rise", "Conflict@2=0.05")
-    told = kept("compare", "label:clean", "label:odd", *limits)
-    assert told.code == 1
-    assert "gate failed: fail-over Conflict@2 is 0.2500, 0.1500 over 0.1" in told.err
-    assert "gate failed: max-rise Conflict@2 rose by 0.2500" in told.err
+    result = kept("compare", "label:clean", "label:odd", *limits)
+    assert result.code == 1
+    assert "gate failed: fail-over Conflict@2 is 0.2500, 0.1500 over 0.1" in result.err
+    assert "gate failed: max-rise Conflict@2 rose by 0.2500" in result.err
     assert kept("compare", "label:odd", "label:clean", *limits).code == 0
     same = ("--fail-under", "Conflict@2=0.1", "--max-drop", "Conflict@2=0.05")
-    assert kept("compare", "label:clean", "label:odd", *same).err == told.err
+    assert kept("compare", "label:clean", "label:odd", *same).err == result.err
 
 
 def test_the_worst_traces_have_the_most(kept: Desk) -> None:

@@ -14,9 +14,9 @@ DATA = FIXTURES / "docs_qa.jsonl"
 
 def listed(desk: Desk, *arguments: str) -> list[list[str]]:
     """Return the rows of traces that `show` prints, in cells."""
-    told = desk("show", "latest", *arguments)
-    assert told.code == 0, told.err
-    table = told.out.split("\ntrace ", 1)[1].splitlines()[1:]
+    result = desk("show", "latest", *arguments)
+    assert result.code == 0, result.err
+    table = result.out.split("\ntrace ", 1)[1].splitlines()[1:]
     return [line.replace("(nothing retrieved)", "-").split() for line in table if line.startswith("docs-")]
 
 
@@ -38,8 +38,8 @@ def test_traces_are_sorted_both_ways_and_limited(desk: Desk) -> None:
     assert (len(highest), highest) == (4, sorted(highest, reverse=True))
     names = [row[0] for row in listed(desk, "--sort", "-trace")]
     assert names == sorted(names, reverse=True)
-    told = json.loads(desk("show", "latest", "--sort", "-trace", "--limit", "2", "--json").out)
-    assert [result["trace_id"] for result in told] == names[:2]
+    document = json.loads(desk("show", "latest", "--sort", "-trace", "--limit", "2", "--json").out)
+    assert [result["trace_id"] for result in document] == names[:2]
     assert [row[0] for row in listed(desk)] == [json.loads(line)["id"] for line in DATA.read_text().splitlines()]
 
 
@@ -92,13 +92,13 @@ def test_the_digest_of_a_prompt_is_the_one_in_the_manifest(desk: Desk) -> None:
 
 def test_doctor_and_cache_info_as_json(desk: Desk) -> None:
     """Both print one JSON document with what their tables show, and nothing else."""
-    told = json.loads(desk("doctor", "--json", "--model", "fake/overlap", JUDGE_EVAL_OUT="kept").out)
-    values = {setting["name"]: (setting["value"], setting["source"]) for setting in told["settings"]}
+    document = json.loads(desk("doctor", "--json", "--model", "fake/overlap", JUDGE_EVAL_OUT="kept").out)
+    values = {setting["name"]: (setting["value"], setting["source"]) for setting in document["settings"]}
     assert values["model"] == ("fake/overlap", "flag")
     assert values["out"] == ("kept", "environment")
     assert values["base_url"] == (None, "default")
-    assert (told["usable"], told["problems"]) == (True, [])
-    assert told["packages"]["diskcache"] == "5.6.3"
+    assert (document["usable"], document["problems"]) == (True, [])
+    assert document["packages"]["diskcache"] == "5.6.3"
     failed = desk("doctor", "--json", "--model", "fake/overlp")
     assert failed.code == 2
     assert "did you mean" in json.loads(failed.out)["problems"][0]
@@ -111,12 +111,12 @@ def test_doctor_and_cache_info_as_json(desk: Desk) -> None:
 def test_an_inspect_log_makes_its_folder(desk: Desk) -> None:
     """`-o logs/` makes the folder and a file in it that `inspect view` finds; a `.json` is that file."""
     assert desk("run", DATA, *FAKE, "--limit", "2").code == 0
-    told = desk("export", "latest", "--format", "inspect", "-o", "new/logs/")
-    assert told.code == 0, told.err
+    result = desk("export", "latest", "--format", "inspect", "-o", "new/logs/")
+    assert result.code == 0, result.err
     (file,) = (desk.folder / "new" / "logs").iterdir()
     assert json.loads(file.read_text())["version"] == 2
-    assert f"as inspect in new/logs/{file.name}" in told.out
-    assert "inspect view --log-dir new/logs" in told.out
+    assert f"as inspect in new/logs/{file.name}" in result.out
+    assert "inspect view --log-dir new/logs" in result.out
     assert desk("export", "latest", "--format", "inspect", "-o", "one.json").code == 0
     assert (desk.folder / "one.json").is_file()
     (desk.folder / "taken").write_text("")
@@ -136,7 +136,7 @@ def test_a_trace_is_judged_from_a_file_and_from_standard_input(desk: Desk, inden
     by_pipe = desk("judge", "-", "--model", "fake/overlap", "--json", stdin=text)
     by_flag = desk("judge", "--trace", "one.json", "--model", "fake/overlap", "--json")
     assert by_file.code == 0, by_file.err
-    outcomes = [json.loads(told.out)["outcomes"] for told in (by_file, by_pipe, by_flag)]
+    outcomes = [json.loads(line.out)["outcomes"] for line in (by_file, by_pipe, by_flag)]
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 

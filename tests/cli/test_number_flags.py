@@ -20,7 +20,7 @@ OUTSIDE = ("nan", "inf", "-inf", "1e999", "-1000000000000000000000000", "1000000
 
 def numeric() -> list[tuple[str, str, str]]:
     """List verb, flag and name of every flag that takes a number, as the verbs' signatures say it."""
-    found = []
+    collected = []
     for verb, command in COMMANDS.items():
         hints = command.callback.__annotations__
         for parameter in command.params:
@@ -28,8 +28,8 @@ def numeric() -> list[tuple[str, str, str]]:
             inner = get_args(hint)[:1]
             types = {*inner, *(each for kind in inner for each in get_args(kind))}
             if types & {int, float}:
-                found.append((verb, max(parameter.opts, key=len), parameter.name))
-    return found
+                collected.append((verb, max(parameter.opts, key=len), parameter.name))
+    return collected
 
 
 NUMERIC = numeric()

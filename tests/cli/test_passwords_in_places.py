@@ -31,7 +31,7 @@ CACHES = (
 
 def path_flags() -> list[tuple[str, ...]]:
     """List each verb with each of its options that takes a text or a path."""
-    found = []
+    collected = []
     commands = get_command(make_app()).commands  # type: ignore[attr-defined]
     for name in (*VERBS, *GROUPS):
         inner = getattr(commands[name], "commands", None)
@@ -42,8 +42,8 @@ def path_flags() -> list[tuple[str, ...]]:
                 kind = str(getattr(command.callback, "__annotations__", {}).get(param.name or ""))
                 long = [word for word in getattr(param, "opts", ()) if word.startswith("--")]
                 if long and ("Path" in kind or long[0] in ("--judge", "--corpus", "--claims")):
-                    found.append((*words, long[0]))
-    return found
+                    collected.append((*words, long[0]))
+    return collected
 
 
 @pytest.mark.parametrize("words", path_flags(), ids=" ".join)
@@ -51,9 +51,9 @@ def test_no_flag_prints_a_password(words: tuple[str, ...], desk: Desk) -> None:
     """Every option that takes a path, given an address: the message, if any, is without the password."""
     *verb, flag = words
     arguments = {"batch": ["b"], "runs": ["latest"], "run": ["t.jsonl"], "report": ["latest"]}.get(verb[0], ["x"])
-    told = desk(*verb, *arguments, flag, ADDRESSES[0])
-    assert told.code != 70, told.err
-    assert PASSWORD not in told.out + told.err
+    result = desk(*verb, *arguments, flag, ADDRESSES[0])
+    assert result.code != 70, result.err
+    assert PASSWORD not in result.out + result.err
     assert not [path for path in desk.folder.rglob("*") if PASSWORD in str(path)]
 
 
@@ -65,17 +65,17 @@ def test_every_spelling_of_an_address(flag: str, address: str, desk: Desk) -> No
         json.dumps({"id": "t", "query": "q", "reference": "r", "chunks": ["c"]}) + "\n"
     )
     verb = ("agree", "latest") if flag == "--labels" else ("run", "t.jsonl", "--model", "fake/overlap")
-    told = desk("validate", address) if flag == "DATA" else desk(*verb, flag, address)
-    assert told.code in (2, 3), told.err
-    assert PASSWORD not in told.out + told.err
+    result = desk("validate", address) if flag == "DATA" else desk(*verb, flag, address)
+    assert result.code in (2, 3), result.err
+    assert PASSWORD not in result.out + result.err
     assert not [path for path in desk.folder.rglob("*") if PASSWORD in str(path)]
 
 
 def test_a_blank_before_the_address_of_runs_is_named(desk: Desk) -> None:
     """The folder of runs as a URL with a blank: the message says what to mend."""
-    told = desk("run", "t.jsonl", "--model", "fake/overlap", "--out", " s3://bucket/runs")
-    assert told.code == 2
-    assert "--out: the address has a blank before or after it" in told.err
+    result = desk("run", "t.jsonl", "--model", "fake/overlap", "--out", " s3://bucket/runs")
+    assert result.code == 2
+    assert "--out: the address has a blank before or after it" in result.err
 
 
 @pytest.mark.parametrize("cache", CACHES)
@@ -85,14 +85,14 @@ def test_the_address_of_a_cache_makes_no_folder(cache: str, desk: Desk) -> None:
     (desk.folder / "t.jsonl").write_text(
         json.dumps({"id": "t", "query": "q", "reference": "r", "chunks": ["c"]}) + "\n"
     )
-    for told in (
+    for line in (
         desk("run", "t.jsonl", "--model", "fake/overlap", "--cache", cache),
         desk("cache", "path", "--cache", cache),
         desk("run", "t.jsonl", "--model", "fake/overlap", JUDGE_EVAL_CACHE=cache),
     ):
-        assert told.code == 2, told.out + told.err
-        assert PASSWORD not in told.out + told.err
-        assert reason in told.err
+        assert line.code == 2, line.out + line.err
+        assert PASSWORD not in line.out + line.err
+        assert reason in line.err
     with pytest.raises(ConfigError, match=reason) as raised:
         open_store(cache)
     assert PASSWORD not in str(raised.value)

@@ -12,11 +12,11 @@ def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     """Two runs: scores marked as of the pool, the pool as JSON, qrels and Markdown, and the pool read again."""
     for name in ("text", "title"):
         assert desk("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "--label", name).code == 0
-    told = desk("pool", "label:text", "label:title", "-o", "p.json", "-o", "p.qrels", "-o", "p.md", "-o", "p.html")
-    assert told.code == 0, told.err
-    assert "Pool of 2 runs: text, title" in told.out
-    assert "Recall@5 of the pool" in told.out
-    assert "nothing bounds how many more exist: it takes 3 systems or more" in told.out
+    result = desk("pool", "label:text", "label:title", "-o", "p.json", "-o", "p.qrels", "-o", "p.md", "-o", "p.html")
+    assert result.code == 0, result.err
+    assert "Pool of 2 runs: text, title" in result.out
+    assert "Recall@5 of the pool" in result.out
+    assert "nothing bounds how many more exist: it takes 3 systems or more" in result.out
     assert "| text | Recall@5 of the pool | 0.7895 |" in (desk.folder / "p.md").read_text()
     page = (desk.folder / "p.html").read_text()
     assert "<title>Pool of 2 runs: text, title</title>" in page

@@ -51,9 +51,9 @@ def test_a_run_judged_with_a_baseline_remembers_it(place: dict[str, Any]) -> Non
     assert data_of(place["file"].read_text())["baseline"] is None
     assert place["main"].folder is not None
     place["main"].folder.rename(place["out"].parent / "elsewhere")
-    told = call(*report)
-    assert told.exit_code == 0
-    assert f"judged with the baseline {place['main'].id[:8]}, which is not here" in told.output
+    result = call(*report)
+    assert result.exit_code == 0
+    assert f"judged with the baseline {place['main'].id[:8]}, which is not here" in result.output
     assert data_of(place["file"].read_text())["baseline"] is None
 
 

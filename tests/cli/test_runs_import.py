@@ -28,11 +28,11 @@ def people(tmp_path: Path) -> Path:
 def test_an_import_is_kept_shown_and_used(tmp_path: Path, people: Path) -> None:
     """The summary says where the verdicts are from and what is missing; every verb works on the run."""
     shell = Shell(tmp_path)
-    told = shell("runs", "import", people, "--data", DATA, "--label", "people", "--metrics", "AP@5,P@4")
-    assert told.code == 3, told.err
-    assert "verdicts imported from people.qrels (sha256 " in told.out
-    assert "(unjudged 37)" in told.out
-    assert "1 verdict of the file is of chunks that the data do not hold" in told.out
+    result = shell("runs", "import", people, "--data", DATA, "--label", "people", "--metrics", "AP@5,P@4")
+    assert result.code == 3, result.err
+    assert "verdicts imported from people.qrels (sha256 " in result.out
+    assert "(unjudged 37)" in result.out
+    assert "1 verdict of the file is of chunks that the data do not hold" in result.out
     allowed = shell("runs", "import", people, "--data", DATA, "--max-failures", "37", "--json")
     assert allowed.code == 0
     assert json.loads(allowed.out)["backend"]["model"] == "people.qrels"
@@ -60,9 +60,9 @@ def test_resuming_an_import_is_refused_in_words(tmp_path: Path, people: Path) ->
     """There is nothing to go on with, and the message says what to do."""
     shell = Shell(tmp_path)
     for flags in (["--resume"], ["--resume", "latest"]):
-        told = shell("runs", "import", people, "--data", DATA, *flags)
-        assert told.code == 2
-        assert "nothing to resume; import the file again" in told.err
+        result = shell("runs", "import", people, "--data", DATA, *flags)
+        assert result.code == 2
+        assert "nothing to resume; import the file again" in result.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -70,9 +70,9 @@ def test_bad_input_is_named_and_leaves_no_run(tmp_path: Path) -> None:
     """File and line are named, the exit code is 2."""
     shell = Shell(tmp_path)
     (tmp_path / "v.csv").write_text("trace_id,chunk_id,grade\ndocs-001,docs-001-1,4\n")
-    told = shell("runs", "import", "v.csv", "--data", DATA)
-    assert told.code == 2
-    assert told.err.startswith("error: v.csv:2: chunk 'docs-001-1' of trace 'docs-001' has the grade 4")
+    result = shell("runs", "import", "v.csv", "--data", DATA)
+    assert result.code == 2
+    assert result.err.startswith("error: v.csv:2: chunk 'docs-001-1' of trace 'docs-001' has the grade 4")
     assert shell("runs", "import", "none.csv", "--data", DATA).code == 2
     assert shell("runs", "import", "v.csv", "--data", DATA, "--scale", "0-4").code == 2
     assert not (tmp_path / "runs").exists()

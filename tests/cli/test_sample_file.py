@@ -17,8 +17,8 @@ def test_the_file_says_the_scale_and_the_next_command(desk: Desk, prompt: str, s
     """Whoever is sent the file knows which labels there are; the command in it is one that works."""
     data = FIXTURES / f"docs_qa{'_graded' if prompt == 'graded' else ''}.jsonl"
     assert desk("run", data, "-m", "fake/overlap", "--prompt", f"support/{prompt}", "-q", "--out", "my runs").code == 0
-    told = desk("sample", "latest", "-n", "4", "-o", f"to do.{suffix}", "--out", "my runs")
-    assert told.code == 0, told.err
+    result = desk("sample", "latest", "-n", "4", "-o", f"to do.{suffix}", "--out", "my runs")
+    assert result.code == 0, result.err
     text = (desk.folder / f"to do.{suffix}").read_text(encoding="utf-8-sig")
     if suffix == "csv":
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -30,7 +30,7 @@ def test_the_file_says_the_scale_and_the_next_command(desk: Desk, prompt: str, s
         assert all(sample["scale"].startswith(scale) for sample in told_of)
         (then,) = {sample["next"] for sample in told_of}
         filled = text.replace('"label": null', '"label": 1')
-    assert f"then: {then}\n" in told.err
+    assert f"then: {then}\n" in result.err
     (desk.folder / f"to do.{suffix}").write_text(filled, encoding="utf-8")
     done = desk(*shlex.split(then)[1:])
     assert done.code == 0, done.err

@@ -18,9 +18,9 @@ def test_the_files_of_a_run_fit_the_schemas_that_are_printed(shell: Shell) -> No
         "trace": [json.loads(line) for line in data.read_text().splitlines()],
     }
     for name, documents in files.items():
-        told = shell("runs", "schema", name)
-        assert told.code == 0
-        schema = json.loads(told.out)
+        result = shell("runs", "schema", name)
+        assert result.code == 0
+        schema = json.loads(result.out)
         assert documents
         for document in documents:
             jsonschema.validate(document, schema)
@@ -29,6 +29,6 @@ def test_the_files_of_a_run_fit_the_schemas_that_are_printed(shell: Shell) -> No
 
 def test_an_unknown_schema_is_advised_on(shell: Shell) -> None:
     """A typo in a schema's name is told with the nearest name."""
-    told = shell("runs", "schema", "manifesto")
-    assert (told.code, told.out) == (2, "")
-    assert "did you mean 'manifest'?" in told.err
+    result = shell("runs", "schema", "manifesto")
+    assert (result.code, result.out) == (2, "")
+    assert "did you mean 'manifest'?" in result.err

@@ -27,9 +27,9 @@ ALONE = ("--model", "fake/overlap")
 def test_judge_asks_several(asked: tuple[str, ...], votes: dict[str, Any], desk: Desk) -> None:
     """One trace is judged as `run` judges it, with the vote of each."""
     (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
-    told = desk("judge", "trace.json", *asked, "--json", "--no-cache")
-    assert told.code == 0, told.err
-    assert json.loads(told.out)["votes"] == votes
+    result = desk("judge", "trace.json", *asked, "--json", "--no-cache")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["votes"] == votes
 
 
 def test_probe_asks_several(desk: Desk) -> None:

@@ -15,9 +15,9 @@ def test_a_trace_shows_what_each_rank_says_of_each_claim(tmp_path: Path) -> None
     """What is missing stands first; below each chunk stand the claims it speaks of, with its quotes."""
     shell = Shell(tmp_path)
     run_by_claims(espresso(), tmp_path / "runs", label="main")
-    told = shell("show", "label:main", "q1")
-    assert told.code == 0, told.err
-    check_golden("cli/show_claims_trace.txt", stable(told.out, tmp_path))
+    result = shell("show", "label:main", "q1")
+    assert result.code == 0, result.err
+    check_golden("cli/show_claims_trace.txt", stable(result.out, tmp_path))
     failed = shell("show", "label:main", "q2")
     assert "   not known  okay   .!.  Claim c2 of What is a lungo?" in failed.out
     assert "   covered    vital  +!.  Claim c1 of What is a lungo?" in failed.out
@@ -28,9 +28,9 @@ def test_a_run_shows_what_is_missed_most_and_by_tag(tmp_path: Path) -> None:
     """The claims with how often they are missed and where; with --tags what is covered by tag."""
     shell = Shell(tmp_path)
     run_by_claims(espresso(), tmp_path / "runs", label="main")
-    told = shell("show", "label:main")
-    assert told.code == 0, told.err
-    check_golden("cli/show_claims.txt", stable(told.out, tmp_path))
+    result = shell("show", "label:main")
+    assert result.code == 0, result.err
+    check_golden("cli/show_claims.txt", stable(result.out, tmp_path))
     tags = shell("show", "label:main", "--tags")
     assert tags.code == 0, tags.err
     check_golden("cli/show_claims_tags.txt", stable(tags.out, tmp_path))
@@ -42,9 +42,9 @@ def test_a_comparison_lists_claims_lost_and_won(tmp_path: Path) -> None:
     run_by_claims(espresso(), tmp_path / "runs", label="main")
     changed = {"c1": ".....", "c2": "+.~..", "c3": "x....", "c4": ".....", "c5": "....."}
     run_by_claims(espresso(q1=changed), tmp_path / "runs", label="other")
-    told = shell("compare", "label:main", "label:other")
-    assert told.code == 0, told.err
-    check_golden("cli/compare_claims.txt", stable(told.out, tmp_path))
+    result = shell("compare", "label:main", "label:other")
+    assert result.code == 0, result.err
+    check_golden("cli/compare_claims.txt", stable(result.out, tmp_path))
     record = json.loads(shell("compare", "label:main", "label:other", "--json").out)
     (moved,) = record["claims"]
     assert (moved["lost"], moved["won"]) == (2, 1)
@@ -54,8 +54,8 @@ def test_the_table_of_claims_is_exported(tmp_path: Path) -> None:
     """`--table claims` writes it; MLflow takes no table."""
     shell = Shell(tmp_path)
     run_by_claims(espresso(), tmp_path / "runs", label="main")
-    told = shell("export", "label:main", "--table", "claims", "-o", "claims.jsonl")
-    assert told.code == 0, told.err
+    result = shell("export", "label:main", "--table", "claims", "-o", "claims.jsonl")
+    assert result.code == 0, result.err
     lines = (tmp_path / "claims.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 11
     refused = shell("export", "label:main", "--table", "claim", "-o", "claims.csv")
@@ -72,9 +72,9 @@ def test_hostile_claims_steer_no_terminal(tmp_path: Path) -> None:
     run_by_claims(data, tmp_path / "runs", label="main")
     run_by_claims(data, tmp_path / "runs", label="other")
     for words in (("show", "label:main"), ("show", "label:main", "q"), ("compare", "label:main", "label:other")):
-        told = shell(*words)
-        assert told.code == 0, told.err
-        assert not {"\x1b", "\x9b"} & set(told.out), words
+        result = shell(*words)
+        assert result.code == 0, result.err
+        assert not {"\x1b", "\x9b"} & set(result.out), words
 
 
 def test_a_run_without_claims_is_shown_as_before(tmp_path: Path) -> None:

@@ -19,20 +19,20 @@ def test_a_run_and_a_trace_of_a_decision_model(tmp_path: Path) -> None:
     """The summary names the prompt, the card says that there is no reason, and shows the probability."""
     shell = Shell(tmp_path)
     decided(DATA, tmp_path / "runs", label="decision")
-    told = shell("show", "label:decision", "docs-001")
-    assert told.code == 0, told.err
-    check_golden("cli/show_decision_trace.txt", stable(told.out, tmp_path))
-    assert told.out.count(f"   {NO_REASON}\n") == 5
-    assert "quote" not in told.out
+    result = shell("show", "label:decision", "docs-001")
+    assert result.code == 0, result.err
+    check_golden("cli/show_decision_trace.txt", stable(result.out, tmp_path))
+    assert result.out.count(f"   {NO_REASON}\n") == 5
+    assert "quote" not in result.out
 
 
 def test_a_run_and_a_trace_of_a_cascade(tmp_path: Path) -> None:
     """The summary says how many verdicts each stage gave, the card which stage gave each."""
     shell = Shell(tmp_path)
     cascaded(DATA, tmp_path / "runs", label="cascade")
-    told = shell("show", "label:cascade")
-    assert told.code == 0, told.err
-    check_golden("cli/show_cascade.txt", stable(told.out, tmp_path))
+    result = shell("show", "label:cascade")
+    assert result.code == 0, result.err
+    check_golden("cli/show_cascade.txt", stable(result.out, tmp_path))
     trace = shell("show", "label:cascade", "docs-001")
     assert trace.code == 0, trace.err
     check_golden("cli/show_cascade_trace.txt", stable(trace.out, tmp_path))
@@ -41,11 +41,11 @@ def test_a_run_and_a_trace_of_a_cascade(tmp_path: Path) -> None:
 def test_a_test_suite_and_telemetry_say_the_same() -> None:
     """An assertion's message and an event's explanation name the stage and say where there is no reason."""
     run = cascaded(DATA)
-    told, failed = _explanation(run.results[0]), failure_message(run, {"AP@5": 1.0}, None)
-    assert "4. grade 0 (cheap judge): no reason: decision model" in told
-    assert "1. grade 1 (strong judge): Shares telling words" in told
+    result, failed = _explanation(run.results[0]), failure_message(run, {"AP@5": 1.0}, None)
+    assert "4. grade 0 (cheap judge): no reason: decision model" in result
+    assert "1. grade 1 (strong judge): Shares telling words" in result
     assert f"cheap judge): {NO_REASON}" in failed
-    assert "None" not in told + failed
+    assert "None" not in result + failed
 
 
 def test_no_reason_is_printed_as_none(tmp_path: Path) -> None:
@@ -60,6 +60,6 @@ def test_no_reason_is_printed_as_none(tmp_path: Path) -> None:
         ("runs", "list"),
         ("score", "label:b", "-k", "AP@3"),
     ):
-        told = shell(*words)
-        assert told.code == 0, (words, told.err)
-        assert "None" not in told.out, words
+        result = shell(*words)
+        assert result.code == 0, (words, result.err)
+        assert "None" not in result.out, words

@@ -27,8 +27,8 @@ TRUTH = {
 def sampled(desk: Desk) -> Path:
     """A sample of twelve traces as CSV."""
     assert desk("run", DATA, "--model", "fake/overlap", "-k", "AP@5", "-q").code == 0
-    told = desk("sample", "latest", "-n", "12", "-o", "todo.csv")
-    assert told.code == 0, told.err
+    result = desk("sample", "latest", "-n", "12", "-o", "todo.csv")
+    assert result.code == 0, result.err
     return desk.folder / "todo.csv"
 
 
@@ -79,9 +79,9 @@ def test_a_sample_goes_through_excel_and_pandas_and_back(desk: Desk, sampled: Pa
     book.active["A1"].font = openpyxl.styles.Font(bold=True)
     book.create_sheet("Notes")["A1"] = "labelled by two of us"
     book.save(folder / "excel.xlsx")
-    found = {name: figures(desk, name) for name in
+    values = {name: figures(desk, name) for name in
              ("us.csv", "german.csv", "unicode.txt", "pandas.csv", "pandas.xlsx", "excel.xlsx")}  # fmt: skip
-    assert len({str(value) for value in found.values()}) == 1, found
+    assert len({str(value) for value in values.values()}) == 1, values
 
 
 def test_a_sample_half_filled_in_is_read_as_far_as_it_goes(desk: Desk, sampled: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_sample_half_filled_in_is_read_as_far_as_it_goes(desk: Desk, sampled: 
     frame.loc[frame.index % 2 == 0, "label"] = 1
     frame.to_csv(desk.folder / "half.csv", index=False)
     assert "1.0" in (desk.folder / "half.csv").read_text()
-    told = json.loads(desk("agree", "latest", "half.csv", "--json").out)
-    assert told["n"] == len(frame[frame.index % 2 == 0])
+    document = json.loads(desk("agree", "latest", "half.csv", "--json").out)
+    assert document["n"] == len(frame[frame.index % 2 == 0])
 
 
 def test_ids_that_a_spreadsheet_would_change_are_told_before_and_after(desk: Desk) -> None:
@@ -100,8 +100,8 @@ def test_ids_that_a_spreadsheet_would_change_are_told_before_and_after(desk: Des
     lines = [{"id": f"00{k}", "query": "q", "reference": "r", "chunks": [{"id": "a", "text": "r"}]} for k in (1, 2, 3)]
     (desk.folder / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert desk("run", "d.jsonl", "-m", "fake/overlap", "-q").code == 0
-    told = desk("sample", "latest", "-n", "2", "-o", "todo.csv")
-    assert "a spreadsheet reads ids such as 00" in told.err
+    result = desk("sample", "latest", "-n", "2", "-o", "todo.csv")
+    assert "a spreadsheet reads ids such as 00" in result.err
     frame = pd.read_csv(desk.folder / "todo.csv")
     frame["label"] = 1
     frame.to_csv(desk.folder / "done.csv", index=False)

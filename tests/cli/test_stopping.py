@@ -27,7 +27,7 @@ KEY = {"OPENAI_API_KEY": "sk-test-1234567890"}
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """A folder with forty traces of two chunks."""
-    (tmp_path / "data.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in traces(40, 2)))
+    (tmp_path / "data.jsonl").write_text("".join(item.model_dump_json() + "\n" for item in traces(40, 2)))
     return Shell(tmp_path)
 
 
@@ -56,11 +56,11 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
     with ChatServer() as server:
         server.script(*[Canned()] * 4, *[error(503, retry_after="3000")] * 500)
         judge = ("run", "data.jsonl", *online(server), *part, "--concurrency", "2")
-        told = stopped(shell.start(*judge, **KEY), lambda: server.counts["paid"] == 4 and server.counts["calls"] > 5)
-        assert "stopped by SIGTERM" in told
+        result = stopped(shell.start(*judge, **KEY), lambda: server.counts["paid"] == 4 and server.counts["calls"] > 5)
+        assert "stopped by SIGTERM" in result
         ((folder, manifest),) = run_folders(shell.folder / "runs")
         assert manifest.status == "interrupted"
-        assert f"the same command with --resume {folder.relative_to(shell.folder)} continues" in told
+        assert f"the same command with --resume {folder.relative_to(shell.folder)} continues" in result
         assert manifest.tally.verdicts == 4
         server._scripted.clear()
         assert shell(*judge, "--resume", "-q", **KEY).code == 0
@@ -73,12 +73,12 @@ def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
     """The first SIGTERM lets calls in flight finish; the second does not wait, and still says 143."""
     with ChatServer() as server:
         server.script(*[Canned(fate="hang")] * 500)
-        told = stopped(
+        result = stopped(
             shell.start("run", "data.jsonl", *online(server), "-q", **KEY),
             lambda: server.counts["hang"] > 2,
             again=True,
         )
-    assert told == ""
+    assert result == ""
     ((_, manifest),) = run_folders(shell.folder / "runs")
     assert manifest.status == "running"  # nobody had the time to write more
 
@@ -88,8 +88,8 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
     """A probe that was stopped has its answers in the cache: probing again pays for the others alone."""
     with ChatServer(latency=0.05) as server:
         flags = ("--model", "openai/m", "--base-url", server.url, "--concurrency", "2")
-        told = stopped(shell.start("probe", "data.jsonl", *flags, "--json", **KEY), lambda: server.counts["paid"] > 5)
-        assert "stopped by SIGTERM" in told
+        result = stopped(shell.start("probe", "data.jsonl", *flags, "--json", **KEY), lambda: server.counts["paid"] > 5)
+        assert "stopped by SIGTERM" in result
         shell("probe", "data.jsonl", *flags, "--json", **KEY)
         calls = [json.dumps(call, sort_keys=True) for call in server.calls]
         assert len(calls) == len(set(calls)) > 20
@@ -103,8 +103,8 @@ def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
         assert shell(*export, "--base-url", server.url, **KEY).code == 0
         assert shell("batch", "submit", "batch", **KEY).code == 0
         fetch = ("batch", "fetch", "batch", "--wait")
-        told = stopped(shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0)
-        assert "stopped by SIGTERM" in told
+        result = stopped(shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0)
+        assert "stopped by SIGTERM" in result
         server.polls = 0
         assert shell(*fetch, "--interval", "0.01", **KEY).code == 0
         assert len(server.batches) == 1
@@ -118,10 +118,10 @@ def test_a_run_whose_folder_was_deleted_is_said_to_be_gone(shell: Shell) -> None
         process = shell.start(*judge, **KEY)
         until(lambda: server.counts["paid"] > 4, process)
         shutil.rmtree(shell.folder / "runs")
-        _, told = process.communicate(timeout=60)
+        _, result = process.communicate(timeout=60)
         assert process.returncode == 2
-        assert b"it was deleted or moved while the run was judged" in told
-        assert b"is kept in" not in told
+        assert b"it was deleted or moved while the run was judged" in result
+        assert b"is kept in" not in result
 
 
 def test_a_run_that_failed_and_is_not_pushed_says_so_in_flags(

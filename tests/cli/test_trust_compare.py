@@ -60,9 +60,9 @@ def test_compare_reads_as_it_should(folder: Path) -> None:
 
 def test_compare_as_json_names_every_improved_trace(folder: Path) -> None:
     """The JSON is the record; the 30 improved traces are named, and no others."""
-    found = Comparison.model_validate_json(judge_eval(folder, "compare", "label:main", "label:better", "--json").stdout)
-    assert found["AP@2"].finding == "higher"
-    assert {t.trace_id for t in found.traces} == set(NAMES[:30])
+    same = Comparison.model_validate_json(judge_eval(folder, "compare", "label:main", "label:better", "--json").stdout)
+    assert same["AP@2"].finding == "higher"
+    assert {t.trace_id for t in same.traces} == set(NAMES[:30])
 
 
 def test_the_gate_fails_with_a_sentence_and_exit_code_one(folder: Path) -> None:
@@ -136,8 +136,8 @@ def test_tags_and_intervals_are_shown(tmp_path: Path) -> None:
     assert "interval by" in shown
     line = next(line for line in shown.splitlines() if line.startswith("appliance "))
     assert line.split()[:3] == ["appliance", "AP@5", "0.2333"]
-    told = json.loads(judge_eval(tmp_path, "score", "latest", "--interval", "bca", "--json").stdout)
-    assert told["aggregates"]["AP@5"]["method"] == "bca"
+    document = json.loads(judge_eval(tmp_path, "score", "latest", "--interval", "bca", "--json").stdout)
+    assert document["aggregates"]["AP@5"]["method"] == "bca"
 
 
 def test_what_a_limit_needs_is_checked_before_anything_is_paid(folder: Path) -> None:

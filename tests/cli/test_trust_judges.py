@@ -53,10 +53,10 @@ def test_no_probability_is_told_where_the_judge_gives_none(tmp_path: Path, promp
             tmp_path, "probe", DATA, "-m", "openai/m", "--confidence", "--only", DOUBTS, "--limit", "3",
             "--json", "--prompt", prompt, "--fail-over", "negated-reference=1", environment=key,
         )  # fmt: skip
-    told = json.loads(done.stdout)
-    assert {result["assurance"] for result in told["results"]} == {None}
-    assert {result["shift"] for result in told["results"]} == {None}
-    probed = {result["probe"] for result in told["results"]}
+    document = json.loads(done.stdout)
+    assert {result["assurance"] for result in document["results"]} == {None}
+    assert {result["shift"] for result in document["results"]} == {None}
+    probed = {result["probe"] for result in document["results"]}
     assert ("negated-reference" in probed) is (prompt == "support/binary")
     if prompt == "relevance/binary":
         assert done.returncode == 1
@@ -93,8 +93,8 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
     again = judge_eval(tmp_path, "run", DATA, "--panel", "panel.toml", "-q", "--label", "file")
     assert again.returncode == 0, again.stderr
     assert "0 calls" in again.stdout
-    found = json.loads(judge_eval(tmp_path, "compare", "label:flags", "label:file", "--json").stdout)
-    assert found["traces"] == []
+    document = json.loads(judge_eval(tmp_path, "compare", "label:flags", "label:file", "--json").stdout)
+    assert document["traces"] == []
     shown = judge_eval(tmp_path, "show", "label:file", "--members").stdout
     assert "yes" in shown
     assert "outvoted" in shown

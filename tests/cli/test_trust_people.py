@@ -69,15 +69,15 @@ def test_sample_label_correct(folder: Path) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows({**r, "label": truth[r["trace_id"], r["chunk_id"]]} for r in rows)
-    told = judge_eval(folder, "correct", "label:words", "--labels", "done.csv")
-    assert told.returncode == 0, told.stderr
-    assert "warning: only" not in told.stdout  # the interval holds from 20 labels on
-    assert "And about the share of relevant chunks:" in told.stdout
-    assert_golden("trust_correct.txt", told.stdout)
-    found = json.loads(judge_eval(folder, "correct", "label:words", "--labels", "done.csv", "--json").stdout)
-    ap = found["means"]["AP@5"]
+    result = judge_eval(folder, "correct", "label:words", "--labels", "done.csv")
+    assert result.returncode == 0, result.stderr
+    assert "warning: only" not in result.stdout  # the interval holds from 20 labels on
+    assert "And about the share of relevant chunks:" in result.stdout
+    assert_golden("trust_correct.txt", result.stdout)
+    document = json.loads(judge_eval(folder, "correct", "label:words", "--labels", "done.csv", "--json").stdout)
+    ap = document["means"]["AP@5"]
     assert ap["interval"][0] < ap["value"] < ap["interval"][1]
-    assert (ap["n_labelled"], found["rate"] is not None) == (20, True)
+    assert (ap["n_labelled"], document["rate"] is not None) == (20, True)
     again = judge_eval(folder, "sample", "label:words", "-n", "30", "--without", "done.csv", "-o", "more.csv")
     assert again.returncode == 2
     assert "17 traces of this run can be labelled" in again.stderr
@@ -88,9 +88,9 @@ def test_calibrate_reads_as_it_should(tmp_path: Path) -> None:
     data = FIXTURES / "docs_qa_graded.jsonl"
     done = judge_eval(tmp_path, "run", data, "-m", "fake/overlap", "--prompt", "support/graded", "--label", "g", "-q")
     assert done.returncode == 0, done.stderr
-    told = judge_eval(tmp_path, "calibrate", "label:g")
-    assert told.returncode == 0, told.stderr
-    assert_golden("trust_calibrate.txt", told.stdout)
+    result = judge_eval(tmp_path, "calibrate", "label:g")
+    assert result.returncode == 0, result.stderr
+    assert_golden("trust_calibrate.txt", result.stdout)
 
 
 def test_a_run_without_labels_says_what_to_do(tmp_path: Path) -> None:

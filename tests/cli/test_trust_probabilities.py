@@ -26,9 +26,9 @@ def test_agreement_shows_probabilities_beside_labels(folder: Path) -> None:
     check_golden("trust_probabilities.txt", done.stdout)
     done = judge_eval(folder, "agree", "label:sure", "--all")
     check_golden("trust_probabilities_all.txt", done.stdout)
-    told = json.loads(judge_eval(folder, "agree", "label:sure", "--json").stdout)
-    assert set(told["reliability"]["figures"]) == {"ece", "brier", "log_loss", "bias"}
-    assert len(told["reliability"]["bins"]) == 10
+    document = json.loads(judge_eval(folder, "agree", "label:sure", "--json").stdout)
+    assert set(document["reliability"]["figures"]) == {"ece", "brier", "log_loss", "bias"}
+    assert len(document["reliability"]["bins"]) == 10
     silent = judge_eval(folder, "agree", "label:silent")
     assert "no verdict has one (the judge returns them with the option `confidence`" in silent.stdout
     assert "brier" not in silent.stdout
@@ -44,13 +44,13 @@ def test_probabilities_are_calibrated_and_applied(folder: Path) -> None:
     scored = judge_eval(folder, *words)
     assert scored.returncode == 0, scored.stderr
     assert "calibrated: probabilities by 60 labelled traces of run sure." in scored.stdout
-    told = json.loads(judge_eval(folder, *words, "--json").stdout)
-    assert told["aggregates"]["SoftP@5"]["mean"] != plain["aggregates"]["SoftP@5"]["mean"]
-    assert told["judge"]["calibration"]["run"] == "sure"
-    for label, said in (("other", "made for another judge"), ("silent", "has a probability to calibrate")):
+    document = json.loads(judge_eval(folder, *words, "--json").stdout)
+    assert document["aggregates"]["SoftP@5"]["mean"] != plain["aggregates"]["SoftP@5"]["mean"]
+    assert document["judge"]["calibration"]["run"] == "sure"
+    for label, answers in (("other", "made for another judge"), ("silent", "has a probability to calibrate")):
         refused = judge_eval(folder, "score", f"label:{label}", "--calibration", "map.json")
         assert refused.returncode == 2
-        assert said in refused.stderr
+        assert answers in refused.stderr
     method = json.loads(
         judge_eval(folder, "calibrate", "label:sure", "--probabilities", "--method", "isotonic", "--json").stdout
     )
@@ -75,7 +75,7 @@ def test_a_threshold_is_written_and_applied(folder: Path) -> None:
 def test_flags_that_do_not_fit_are_refused(folder: Path) -> None:
     """A method without probabilities, a file that is no calibration, another suffix: exit code 2, advice."""
     (folder / "odd.json").write_text("{}")
-    for words, said in (
+    for words, answers in (
         (("calibrate", "label:sure", "--method", "isotonic"), "--method needs --probabilities"),
         (("calibrate", "label:sure", "-o", "c.csv"), "the suffix says the format"),
         (("score", "label:sure", "--calibration", "odd.json"), "odd.json: made_for: not a calibration"),
@@ -84,4 +84,4 @@ def test_flags_that_do_not_fit_are_refused(folder: Path) -> None:
     ):
         done = judge_eval(folder, *words)
         assert done.returncode == 2, (words, done.stdout)
-        assert said in done.stderr, (words, done.stderr)
+        assert answers in done.stderr, (words, done.stderr)

@@ -228,8 +228,8 @@ def test_the_next_step_of_a_batch_can_be_pasted(desk: Desk, server: ChatServer) 
     """The command that a step names next works as it stands: it names the host where only the folder does."""
     with BatchServer() as batches:
         export = ("batch", "export", "traces.jsonl", "--model", "openai/m", "--cache", "c", "--base-url")
-        told = desk(*export, address(batches), "--out", "a folder").err
-        line = told.partition("next: judge-eval ")[2].partition("  (")[0]
+        output = desk(*export, address(batches), "--out", "a folder").err
+        line = output.partition("next: judge-eval ")[2].partition("  (")[0]
         assert f"--trust-host {HOST}" in line
         assert desk(*shlex.split(line)).code == 0
         trusted = desk(*export, address(batches), "--out", "c2", JUDGE_EVAL_TRUST_HOSTS=HOST).err

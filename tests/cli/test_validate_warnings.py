@@ -21,27 +21,27 @@ def written(folder: Path) -> str:
 
 def test_fields_that_are_nearly_ours_are_told(tmp_path: Path) -> None:
     """A misspelt field is named with the one that was meant; what a trace has already is not asked for."""
-    told = Shell(tmp_path)("validate", written(tmp_path))
-    assert told.code == 0
-    assert "2 valid traces" in told.out
+    result = Shell(tmp_path)("validate", written(tmp_path))
+    assert result.code == 0
+    assert "2 valid traces" in result.out
     for theirs, ours in (
         ("referense", "reference"),
         ("chunks[].lable", "chunks[].label"),
         ("Id", "id"),
         ("tag", "tags"),
     ):
-        assert f"warning: {theirs!r} is not one of our fields and is kept as metadata, in 1 trace" in told.err
-        assert f"did you mean {ours!r}?" in told.err
-    assert "'references'" not in told.err
+        assert f"warning: {theirs!r} is not one of our fields and is kept as metadata, in 1 trace" in result.err
+        assert f"did you mean {ours!r}?" in result.err
+    assert "'references'" not in result.err
 
 
 def test_what_a_run_would_refuse_is_told(tmp_path: Path) -> None:
     """Defaults and settings warn; what is asked for here by a flag is an error with file and line."""
     shell, data = Shell(tmp_path), written(tmp_path)
-    told = shell("validate", data)
+    result = shell("validate", data)
     refused = "would refuse 1 trace (the first is 'q1'): the prompt support/binary needs the reference"
-    assert refused in told.err
-    assert "Recall" not in told.err
+    assert refused in result.err
+    assert "Recall" not in result.err
     by_setting = shell("validate", data, JUDGE_EVAL_METRICS="Recall@5", JUDGE_EVAL_PROMPT="relevance/binary")
     assert by_setting.code == 0
     assert "would refuse 2 traces (the first is 'q1'): Recall@5 needs to know" in by_setting.err
@@ -54,5 +54,5 @@ def test_what_a_run_would_refuse_is_told(tmp_path: Path) -> None:
 
 def test_good_data_are_not_warned_of(tmp_path: Path) -> None:
     """The dataset that comes with the package has nothing to warn of."""
-    told = Shell(tmp_path)("validate", FIXTURES / "docs_qa.jsonl")
-    assert (told.code, told.err) == (0, "")
+    result = Shell(tmp_path)("validate", FIXTURES / "docs_qa.jsonl")
+    assert (result.code, result.err) == (0, "")

@@ -21,8 +21,8 @@ SHARED = "answers are kept in xdg/judge_eval, which all your projects share"
 
 def test_the_first_run_says_where_answers_are_kept(desk: Desk) -> None:
     """The first run in a folder of runs says where the cache is and who shares it; later ones do not."""
-    told = desk("run", PIZZA, *FAKE)
-    assert f'{SHARED}\nto give this project a cache of its own, put `cache = "project"` in' in told.out
+    result = desk("run", PIZZA, *FAKE)
+    assert f'{SHARED}\nto give this project a cache of its own, put `cache = "project"` in' in result.out
     assert "answers are kept" not in desk("run", PIZZA, *FAKE).out
     clean = desk("run", PIZZA, *FAKE, "--out", "clean")
     assert f"{SHARED} (4 came from there)\n" in clean.out
@@ -39,8 +39,8 @@ def test_nothing_is_said_of_a_cache_that_is_not_used_or_not_asked_about(desk: De
 def test_a_project_keeps_a_cache_of_its_own(desk: Desk) -> None:
     """`cache = "project"` in the configuration: answers lie at its top, out of git."""
     (desk.folder / "judge_eval.toml").write_text('model = "fake/overlap"\ncache = "project"\n')
-    told = desk("run", PIZZA)
-    assert "answers are kept in .judge_eval/cache\n" in told.out
+    result = desk("run", PIZZA)
+    assert "answers are kept in .judge_eval/cache\n" in result.out
     assert not (desk.folder / "xdg").exists()
     subprocess.run(["git", "init", "-q", "."], cwd=desk.folder, check=True)
     seen = subprocess.run(
@@ -76,8 +76,8 @@ def test_the_cache_of_a_project_from_python(tmp_path: Path, monkeypatch: pytest.
 def test_a_run_prints_the_address_of_its_page(desk: Desk) -> None:
     """Where a server is set, by flag, environment or file, the printed address is that of the page."""
     with serving(ServerSettings(desk.folder / "runs")) as url:
-        told = desk("run", PIZZA, *FAKE, JUDGE_EVAL_SERVER=url + "/")
-        page = told.out.rsplit("its page: ", 1)[1].splitlines()[0]
+        result = desk("run", PIZZA, *FAKE, JUDGE_EVAL_SERVER=url + "/")
+        page = result.out.rsplit("its page: ", 1)[1].splitlines()[0]
         run = json.loads(desk("show", "latest", "--json").out)
         assert page == f"{url}/runs/{run['id']}"
         assert ask(page)[0] == 200
@@ -94,17 +94,17 @@ def test_a_run_prints_the_address_of_its_page(desk: Desk) -> None:
 @pytest.mark.parametrize("server", ["localhost:8642", "ftp://host", "http://host/?a=b", "http://a b"])
 def test_an_address_that_is_none_is_told_before_anything_is_judged(desk: Desk, server: str) -> None:
     """A server's address that cannot be one ends the command with an example, and without a run."""
-    told = desk("run", PIZZA, *FAKE, "--server", server)
-    assert told.code == 2
-    assert "write the address that `judge-eval serve` prints, such as http://127.0.0.1:8642" in told.err
+    result = desk("run", PIZZA, *FAKE, "--server", server)
+    assert result.code == 2
+    assert "write the address that `judge-eval serve` prints, such as http://127.0.0.1:8642" in result.err
     assert not (desk.folder / "runs").exists()
 
 
 def test_no_password_of_a_server_is_shown(desk: Desk) -> None:
     """Credentials in the server's address reach no output."""
-    told = desk("run", PIZZA, *FAKE, "--server", "http://me:hush-hush@host:1")
-    assert "hush" not in told.out + told.err
-    assert "its page: http://host:1/runs/" in told.out
+    result = desk("run", PIZZA, *FAKE, "--server", "http://me:hush-hush@host:1")
+    assert "hush" not in result.out + result.err
+    assert "its page: http://host:1/runs/" in result.out
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ PIZZA = FIXTURES / "pizza.jsonl"
 
 def run_id(desk: Desk, *arguments: object) -> str:
     """Return the start of the id of the run that a command shows."""
-    told = desk(*arguments)
-    assert told.code == 0, told.err
-    return told.out.rsplit("\nrun ", 1)[1][:8]
+    result = desk(*arguments)
+    assert result.code == 0, result.err
+    return result.out.rsplit("\nrun ", 1)[1][:8]
 
 
 def test_a_run_without_a_key_does_not_shadow_a_good_one(desk: Desk) -> None:
@@ -23,10 +23,10 @@ def test_a_run_without_a_key_does_not_shadow_a_good_one(desk: Desk) -> None:
     good = run_id(desk, "show", "latest")
     assert desk("run", PIZZA, *KEYLESS, "--label", "main").code == 2
     for name in ("latest", "label:main"):
-        told = desk("show", name)
-        assert (told.code, f"\nrun {good}" in told.out) == (0, True)
-        assert told.err.startswith(f"{name} is run {good}; newer ones were passed over: ")
-        assert told.err.endswith(" failed without a verdict\n")
+        result = desk("show", name)
+        assert (result.code, f"\nrun {good}" in result.out) == (0, True)
+        assert result.err.startswith(f"{name} is run {good}; newer ones were passed over: ")
+        assert result.err.endswith(" failed without a verdict\n")
         assert desk("compare", good, name).code == 0
         assert desk("report", name, "-o", "page.html").code == 0
     assert desk("show", good).err == ""
@@ -44,9 +44,9 @@ def test_an_incomplete_run_with_verdicts_is_taken(desk: Desk) -> None:
     assert desk("run", PIZZA, *FAKE).code == 0
     good = run_id(desk, "show", "latest")
     assert desk("run", PIZZA, "--model", "fake/refused", "-q").code == 3
-    told = desk("show", "latest")
-    assert f"\nrun {good}" in told.out
-    assert "ended without a verdict (incomplete)" in told.err
+    result = desk("show", "latest")
+    assert f"\nrun {good}" in result.out
+    assert "ended without a verdict (incomplete)" in result.err
 
 
 def test_a_retriever_that_found_nothing_makes_no_empty_run(desk: Desk) -> None:
@@ -54,17 +54,17 @@ def test_a_retriever_that_found_nothing_makes_no_empty_run(desk: Desk) -> None:
     assert desk("run", PIZZA, *FAKE).code == 0
     (desk.folder / "none.jsonl").write_text('{"id": "q", "query": "a", "reference": "b", "chunks": []}\n')
     assert desk("run", "none.jsonl", *FAKE).code == 0
-    told = desk("show", "latest")
-    assert told.err == ""
-    assert "none.jsonl: 1 trace," in told.out
+    result = desk("show", "latest")
+    assert result.err == ""
+    assert "none.jsonl: 1 trace," in result.out
 
 
 def test_where_no_run_has_a_verdict_the_newest_is_shown_and_that_is_said(desk: Desk) -> None:
     """With nothing better the failed run is shown, with the reason."""
     assert desk("run", PIZZA, *KEYLESS).code == 2
-    told = desk("show", "latest")
-    assert told.code == 0
-    assert "which failed without a verdict; no other run has verdicts" in told.err
+    result = desk("show", "latest")
+    assert result.code == 0
+    assert "which failed without a verdict; no other run has verdicts" in result.err
 
 
 @pytest.mark.parametrize("name", ["latest", "label:main"])
@@ -72,6 +72,6 @@ def test_going_on_takes_the_newest_whatever_became_of_it(desk: Desk, name: str) 
     """`run --resume latest` goes on with the run that failed, which is what it is for."""
     assert desk("run", PIZZA, *FAKE, "--label", "main").code == 0
     assert desk("run", PIZZA, *KEYLESS, "--label", "main").code == 2
-    told = desk("run", PIZZA, *FAKE, "--label", "main", "--resume", name)
-    assert "cannot resume" in told.err, told.err
-    assert "passed over" not in told.err
+    result = desk("run", PIZZA, *FAKE, "--label", "main", "--resume", name)
+    assert "cannot resume" in result.err, result.err
+    assert "passed over" not in result.err

@@ -63,45 +63,45 @@ def brute_force(
 @pytest.mark.parametrize("metric", METRICS)
 def test_parts_are_those_of_the_definition(metric: str) -> None:
     """Each part is Shapley's share of the four means, with unknown verdicts enumerated; together the difference."""
-    first, second, one, two = shuffled(3)
-    found = compare(run_of(first, one, "a"), run_of(second, two, "b"))
-    part = found.attribution(metric)
+    first, second, single, two = shuffled(3)
+    result = compare(run_of(first, single, "a"), run_of(second, two, "b"))
+    part = result.attribution(metric)
     assert part is not None
-    own = [found[metric].baseline_mean, found[metric].candidate_mean]
-    crossed = [brute_force(first, one, two, second, metric), brute_force(second, two, one, first, metric)]
+    own = [result[metric].baseline_mean, result[metric].candidate_mean]
+    crossed = [brute_force(first, single, two, second, metric), brute_force(second, two, single, first, metric)]
     retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
     assert part.retrieval.value == pytest.approx(retrieval, abs=1e-12)
-    assert part.retrieval.value + part.judge.value == pytest.approx(found[metric].difference, abs=1e-12)
+    assert part.retrieval.value + part.judge.value == pytest.approx(result[metric].difference, abs=1e-12)
     tops = [(first[n][:3], second[n]) for n in NAMES] + [(second[n][:3], first[n]) for n in NAMES]
     assert part.shared == pytest.approx(sum(c in there for top, there in tops for c in top) / (6 * len(NAMES)))
 
 
 def test_identical_retrieval_is_all_judge() -> None:
     """Where both runs hold the same lists, retrieval's part and its interval are exactly 0, failures or not."""
-    first, _, one, two = shuffled(4)
+    first, _, single, two = shuffled(4)
     failed = {(n, first[n][0]): RefusedError("no") for n in NAMES[:3]}
-    found = compare(run_of(first, one, "a"), run_of(first, two, "b", failed=failed))
+    result = compare(run_of(first, single, "a"), run_of(first, two, "b", failed=failed))
     for metric in METRICS:
-        part = found.attribution(metric)
+        part = result.attribution(metric)
         assert part is not None
         assert (part.retrieval.value, part.retrieval.interval, part.shared) == (0.0, (0.0, 0.0), 1.0)
-        assert part.judge.value == pytest.approx(found[metric].difference)
+        assert part.judge.value == pytest.approx(result[metric].difference)
 
 
 def test_one_judge_is_not_split() -> None:
     """Runs of the same judge have no attribution: all of the difference is retrieval."""
-    first, second, one, _ = shuffled(5)
-    assert compare(run_of(first, one, "a"), run_of(second, one, "a")).attributions == ()
+    first, second, single, _ = shuffled(5)
+    assert compare(run_of(first, single, "a"), run_of(second, single, "a")).attributions == ()
 
 
 def test_the_first_sentence_says_whose_change_it_is() -> None:
     """The split stands first: the difference, the judge's part with who took whose place, retrieval's part."""
-    first, second, one, two = shuffled(6)
-    found = compare(run_of(first, one, "a"), run_of(second, two, "b"))
-    assert "by the judge (" in found.sentences[0]
-    assert "by retrieval; " in found.sentences[0]
-    assert found.sentences[0].endswith("of the chunks have both verdicts")
-    assert len(found.sentences) == 2
+    first, second, single, two = shuffled(6)
+    result = compare(run_of(first, single, "a"), run_of(second, two, "b"))
+    assert "by the judge (" in result.sentences[0]
+    assert "by retrieval; " in result.sentences[0]
+    assert result.sentences[0].endswith("of the chunks have both verdicts")
+    assert len(result.sentences) == 2
 
 
 def test_a_gate_across_judges_is_on_retrieval() -> None:
@@ -110,9 +110,9 @@ def test_a_gate_across_judges_is_on_retrieval() -> None:
     lenient = {(n, c) for n in lists for c in "ab"}
     strict = {(n, "b") for n in lists}
     runs = run_of(lists, lenient, "a"), run_of(lists, strict, "b")
-    found = compare(*runs)
-    (kept,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), found)
-    (broken,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",), gate_on="total"), found)
+    result = compare(*runs)
+    (kept,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), result)
+    (broken,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",), gate_on="total"), result)
     assert (kept.outcome, broken.outcome) == ("passed", "failed")
     assert "by retrieval, the judge's part left out" in kept.sentence
     assert kept.value == 0.0
@@ -121,10 +121,10 @@ def test_a_gate_across_judges_is_on_retrieval() -> None:
 def test_a_fall_of_retrieval_fails_under_any_judge() -> None:
     """A retriever that lost its relevant chunks fails the limit though the new judge is more lenient."""
     names = [f"t{k:03d}" for k in range(60)]
-    one = {(n, c) for n in names for c in "abx"}
+    values = {(n, c) for n in names for c in "abx"}
     two = {(n, c) for n in names for c in "abcx"}
     before, after = dict.fromkeys(names, "abxy"), dict.fromkeys(names, "ycba")
-    runs = run_of(before, one, "a"), run_of(after, two, "b")
+    runs = run_of(before, values, "a"), run_of(after, two, "b")
     (check,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), compare(*runs))
     assert check.outcome == "failed"
 
@@ -168,8 +168,8 @@ def test_equal_texts_of_a_list_are_paired_in_order() -> None:
 
 def test_asking_again_fills_the_baseline_with_the_candidates_verdicts() -> None:
     """With every unshared chunk of the baseline asked, one crossed mean is known and not estimated."""
-    first, second, one, two = shuffled(3)
-    before, after = run_of(first, one, "a"), run_of(second, two, "b")
+    first, second, single, two = shuffled(3)
+    before, after = run_of(first, single, "a"), run_of(second, two, "b")
     traces = traces_to_ask(before, after, "P@4", 1000)
     assert {(t.id, c.id) for t in traces for c in t.chunks} == {
         (n, c) for n in NAMES for c in first[n][:4] if c not in second[n]
@@ -180,8 +180,8 @@ def test_asking_again_fills_the_baseline_with_the_candidates_verdicts() -> None:
     assert plain is not None
     known = float(np.mean([sum((n, c) in two for c in first[n][:4]) / 4 for n in NAMES]))
     own = [float(np.mean([sum((n, c) in by for c in lists[n][:4]) / 4 for n in NAMES]))
-           for lists, by in ((first, one), (second, two))]  # fmt: skip
-    crossed = brute_force(second, two, one, first, "P@4")
+           for lists, by in ((first, single), (second, two))]  # fmt: skip
+    crossed = brute_force(second, two, single, first, "P@4")
     assert part.retrieval.value == pytest.approx((crossed - own[0] + own[1] - known) / 2, abs=1e-12)
     assert part.shared > plain.shared
 

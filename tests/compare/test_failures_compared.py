@@ -24,12 +24,12 @@ def run_of(hits: int, failed: int) -> EvalRun:
 
 def test_traces_that_drop_out_do_not_make_runs_the_same() -> None:
     """The candidate lost no hit that is known, but its failed verdicts could be hits: that is unclear."""
-    found = compare(run_of(40, 0), run_of(40, 15))["HitRate@3"]
-    assert (found.n, found.n_open, found.wins, found.losses) == (N, 15, 0, 0)
-    assert found.finding == "unclear"
-    assert found.interval is not None
-    assert found.interval[1] > 0.2
-    assert found.method == "Imbens-Manski score"
+    result = compare(run_of(40, 0), run_of(40, 15))["HitRate@3"]
+    assert (result.n, result.n_open, result.wins, result.losses) == (N, 15, 0, 0)
+    assert result.finding == "unclear"
+    assert result.interval is not None
+    assert result.interval[1] > 0.2
+    assert result.method == "Imbens-Manski score"
 
 
 def test_failures_never_help_a_gate_to_pass() -> None:
@@ -45,11 +45,11 @@ def test_failures_never_help_a_gate_to_pass() -> None:
 def test_all_pairs_count_every_trace() -> None:
     """Three runs: the differences of all pairs are those of the means, open traces included."""
     runs = [run_of(40, 0), run_of(40, 15), run_of(30, 5)]
-    found = compare(*runs)
-    for pair in (p for p in found.pairs if p.metric == "HitRate@3"):
+    result = compare(*runs)
+    for pair in (p for p in result.pairs if p.metric == "HitRate@3"):
         means = [runs[k].aggregate("HitRate@3").mean or 0.0 for k in (pair.first, pair.second)]
         assert pair.difference == pytest.approx(means[1] - means[0])
-        assert found.of is not None
+        assert result.of is not None
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -59,15 +59,15 @@ def test_bounds_cover_every_completion(clustered: bool) -> None:
     a, b = rng.random(40), rng.random(40)
     low, high = np.where(rng.random(40) < 0.2, 0.0, b), np.where(rng.random(40) < 0.2, 1.0, b)
     ids = np.repeat(np.arange(10), 4).tolist() if clustered else None
-    found = compare_paired(a, b, ends=((a, a), (low, high)), clusters=ids, limits=(0.0, 1.0))
-    assert found.interval is not None
+    result = compare_paired(a, b, ends=((a, a), (low, high)), clusters=ids, limits=(0.0, 1.0))
+    assert result.interval is not None
     for filled in (low, high, b):
         alone = compare_paired(a, filled, clusters=ids, limits=(0.0, 1.0))
-        assert found.interval.low <= alone.difference <= found.interval.high
-        assert found.lower is not None
+        assert result.interval.low <= alone.difference <= result.interval.high
+        assert result.lower is not None
         assert alone.lower is not None
-        assert found.lower <= alone.lower + 1e-12
-        assert (found.upper or 0) >= (alone.upper or 0) - 1e-12
+        assert result.lower <= alone.lower + 1e-12
+        assert (result.upper or 0) >= (alone.upper or 0) - 1e-12
     same = compare_paired(a, b, ends=((a, a), (b, b)), clusters=ids, limits=(0.0, 1.0))
     plain = compare_paired(a, b, clusters=ids, limits=(0.0, 1.0))
     assert (same.interval, same.n_open) == (plain.interval, 0)

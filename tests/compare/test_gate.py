@@ -49,16 +49,16 @@ def test_a_mean_under_the_limit_fails_by_how_much() -> None:
 )
 def test_max_drop_fails_only_without_doubt_unless_strict(lost: int, limit: str, strict: bool, passed: bool) -> None:
     """`max-drop` fails where more is shown; under `strict` by the drop itself and by what is undecided."""
-    found = compare(*worse(lost))  # type: ignore[arg-type]
-    (check,) = check_drops(found, read_limits(max_drop=[f"AP@3={limit}"]), strict=strict)
+    result = compare(*worse(lost))  # type: ignore[arg-type]
+    (check,) = check_drops(result, read_limits(max_drop=[f"AP@3={limit}"]), strict=strict)
     assert check.passed is passed
     assert (len(check.movers) > 0) is not passed
 
 
 def test_a_failed_check_names_the_traces_that_lost_most() -> None:
     """The movers are the traces that lost, the greatest loss first, at most five."""
-    found = compare(*worse(10))  # type: ignore[arg-type]
-    (check,) = check_drops(found, read_limits(max_drop=["AP@3=0.1"]))
+    result = compare(*worse(10))  # type: ignore[arg-type]
+    (check,) = check_drops(result, read_limits(max_drop=["AP@3=0.1"]))
     assert len(check.movers) == 5
     assert all(m.differences["AP@3"] == -1 for m in check.movers)
     assert {m.trace_id for m in check.movers} <= set(NAMES[:10])
@@ -101,8 +101,8 @@ def test_the_report_starts_with_its_marker_and_stays_short() -> None:
     wide = {n: {"chunks": [f"no {k}" for k in range(41)], **more[n]} for n in names}
     first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
     second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
-    found = compare(first, second)
-    text = pull_request_comment(second, found, check_drops(found, read_limits(max_drop=["P@3=0.1"])))
+    result = compare(first, second)
+    text = pull_request_comment(second, result, check_drops(result, read_limits(max_drop=["P@3=0.1"])))
     assert text.startswith(MARKER)
     assert len(text) < MOST
     assert "more" in text
@@ -113,8 +113,8 @@ def test_junit_is_xml_whatever_the_text() -> None:
     """Control characters and markup in a query do not break the file; failures carry the sentence."""
     more = {n: {"query": 'a\x00<b>&"q ' + n} for n in NAMES}
     first = judged(traces_of(TEXTS, **more), {"a": 1})
-    found = compare(first, judged(traces_of(TEXTS, **more), {}))
-    checks = check_drops(found, read_limits(max_drop=["AP@3=0.1", "P@3=1"]))
+    result = compare(first, judged(traces_of(TEXTS, **more), {}))
+    checks = check_drops(result, read_limits(max_drop=["AP@3=0.1", "P@3=1"]))
     root = ET.fromstring(junit(checks).encode("utf-8"))
     assert root.attrib == {"tests": "2", "failures": "1"}
     (failure,) = root.iter("failure")
@@ -139,8 +139,8 @@ def test_label_and_address_come_from_github_and_gitlab() -> None:
 def test_a_name_in_a_query_calls_nobody() -> None:
     """A query that holds `@name` does not notify that person from a pull request; links are text."""
     more = {"x": {"query": "ask @someone, <b>me@home</b> | [link](http://x)"}}
-    found = compare(judged(traces_of({"x": "ab"}, **more), {"a": 1}), judged(traces_of({"x": "ab"}, **more), {"b": 1}))
-    text = pull_request_comment(None, found, [])
+    result = compare(judged(traces_of({"x": "ab"}, **more), {"a": 1}), judged(traces_of({"x": "ab"}, **more), {"b": 1}))
+    text = pull_request_comment(None, result, [])
     assert "@someone" not in text
     assert "me@home" in text
     assert "<b>" not in text

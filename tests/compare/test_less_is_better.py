@@ -121,13 +121,13 @@ def test_pages_hold_which_way_is_better(runs: tuple[EvalRun, EvalRun]) -> None:
     before, after = runs
     sides = ComparedRuns(Table(before), Table(after))
     both = {m["name"]: m for m in compare_page(sides)["metrics"]}
-    one = {m["name"]: m for m in run_page(sides.candidate, sides)["metrics"]}
+    values = {m["name"]: m for m in run_page(sides.candidate, sides)["metrics"]}
     several = matrix_page(SeveralRuns([Table(run) for run in (before, after, run_of([CLEAN] * MANY, "x"))]))
     cells = {m["name"]: (m["less_is_better"], m["runs"][1]["pair"]["way"]) for m in several["metrics"]}
     for name in NAMES:
         fewer = name != "ClaimRecall@2"
         assert (both[name]["less_is_better"], both[name]["way"]) == (fewer, "worse")
-        assert (one[name]["less_is_better"], one[name]["pair"]["way"]) == (fewer, "worse")
+        assert (values[name]["less_is_better"], values[name]["pair"]["way"]) == (fewer, "worse")
         assert cells[name] == (fewer, "worse")
 
 

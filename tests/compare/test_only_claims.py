@@ -45,8 +45,8 @@ def record() -> Comparison:
 def test_a_trace_in_which_only_claims_moved_is_named_as_such(record: Comparison) -> None:
     """It is counted and described; one without a claim won or lost is not; a verdict that flipped leads."""
     assert record.changed == ({"claims": 2, "verdicts": 1},)
-    told = {change.trace_id: (change.kind, change.what) for change in record.traces}
-    assert told == {
+    values = {change.trace_id: (change.kind, change.what) for change in record.traces}
+    assert values == {
         "lost": ("claims", "1 claim lost"),
         "both": ("claims", "1 claim lost, 1 claim won"),
         "verdict": ("verdicts", "verdict flipped, 1 claim lost"),
@@ -55,18 +55,18 @@ def test_a_trace_in_which_only_claims_moved_is_named_as_such(record: Comparison)
 
 def test_scores_that_moved_with_a_claim_are_told_as_the_claim() -> None:
     """A metric over claims sees it too: the trace is named once, by what it is."""
-    found = compare(run_of(BEFORE), run_of(AFTER), metrics=["AP@2", "ClaimRecall@2"])
-    assert found.changed == ({"claims": 2, "verdicts": 1},)
-    (lost,) = (change for change in found.traces if change.trace_id == "lost")
+    result = compare(run_of(BEFORE), run_of(AFTER), metrics=["AP@2", "ClaimRecall@2"])
+    assert result.changed == ({"claims": 2, "verdicts": 1},)
+    (lost,) = (change for change in result.traces if change.trace_id == "lost")
     assert (lost.kind, lost.differences) == ("claims", {"AP@2": 0.0, "ClaimRecall@2": -0.5})
 
 
 def test_everybody_is_shown_them(record: Comparison, capsys: pytest.CaptureFixture[str]) -> None:
     """On the terminal, in Markdown, in a notebook, and on the page with its cards and counts."""
     show_comparison(record)
-    said = capsys.readouterr().out
-    assert "3 traces changed (claim won or lost: 2, verdict flipped: 1)" in said
-    for text in (said, pull_request_comment(None, record, []), record._repr_html_()):
+    output = capsys.readouterr().out
+    assert "3 traces changed (claim won or lost: 2, verdict flipped: 1)" in output
+    for text in (output, pull_request_comment(None, record, []), record._repr_html_()):
         assert "1 claim lost, 1 claim won" in text
     sides = ComparedRuns(Table(run_of(BEFORE)), Table(run_of(AFTER)))
     assert compare_page(sides)["changes"] == {"same": 1, "claims": 2, "verdicts": 1}
@@ -76,8 +76,8 @@ def test_everybody_is_shown_them(record: Comparison, capsys: pytest.CaptureFixtu
 
 def moved(before: EvalRun, after: EvalRun) -> ClaimsMoved:
     """Return what became of the claims."""
-    (told,) = compare(before, after).claims
-    return told
+    (result,) = compare(before, after).claims
+    return result
 
 
 def test_the_share_covered_has_an_interval_by_trace() -> None:
@@ -98,16 +98,16 @@ def test_the_share_covered_has_an_interval_by_trace() -> None:
     assert share.before == pytest.approx(sum(x for _, x, _ in pairs) / len(pairs))
     assert share.after == pytest.approx(sum(y for *_, y in pairs) / len(pairs))
     assert share.difference == pytest.approx(share.after - share.before)
-    told = moved(run_of(before), run_of(after)).sentence
-    assert "; share covered 0.600 before, 0.533 after, -0.067 [" in told
+    result = moved(run_of(before), run_of(after)).sentence
+    assert "; share covered 0.600 before, 0.533 after, -0.067 [" in result
 
 
 def test_of_one_trace_there_is_no_interval() -> None:
     """Claims of one trace are no independent draws; nor is there a share where none is known in both."""
-    told = moved(run_of({"q": {"c": "+", "d": "+"}}), run_of({"q": {"c": "+", "d": "."}}))
-    assert told.share is not None
-    assert told.share.interval is None
-    assert "-0.500 without an interval" in told.sentence
+    result = moved(run_of({"q": {"c": "+", "d": "+"}}), run_of({"q": {"c": "+", "d": "."}}))
+    assert result.share is not None
+    assert result.share.interval is None
+    assert "-0.500 without an interval" in result.sentence
     none = moved(run_of({"q": {"c": "!"}}), run_of({"q": {"c": "+"}}))
     assert none.share is None
 
@@ -115,9 +115,9 @@ def test_of_one_trace_there_is_no_interval() -> None:
 def test_traces_that_belong_together_are_one_cluster() -> None:
     """Where the run has clusters, an interval that took each trace for itself would be too narrow."""
     made = [[claimed(f"q{n}", {"c": sign}, cluster=n // 10) for n in range(40)] for sign in ("+", ".")]
-    told = moved(run_by_claims(made[0]), run_by_claims([*made[1][:20], *made[0][20:]]))
-    assert told.share is not None
-    assert told.share.clusters == 4
+    result = moved(run_by_claims(made[0]), run_by_claims([*made[1][:20], *made[0][20:]]))
+    assert result.share is not None
+    assert result.share.clusters == 4
 
 
 def many(empty: int) -> list[EvalRun]:
@@ -130,13 +130,13 @@ def many(empty: int) -> list[EvalRun]:
 def test_no_claims_are_no_failure() -> None:
     """Traces that have nothing to measure are counted apart, as the run counts them, and said so."""
     before, after = many(10)
-    found = compare(before, after, metrics=["AP@2", "ClaimRecall@2"])
-    recall = found["ClaimRecall@2"]
+    result = compare(before, after, metrics=["AP@2", "ClaimRecall@2"])
+    recall = result["ClaimRecall@2"]
     assert (recall.n, recall.n_excluded, recall.n_undefined) == (30, 0, 10)
-    assert found["AP@2"].n_undefined == 0
+    assert result["AP@2"].n_undefined == 0
     note = "10 traces have no claim that ClaimRecall@2 could measure, and no part in the comparison"
-    assert note in found.notes
-    assert "have no value" not in found.sentences[0]
+    assert note in result.notes
+    assert "have no value" not in result.sentences[0]
 
 
 def test_failures_stay_failures() -> None:
@@ -145,15 +145,15 @@ def test_failures_stay_failures() -> None:
     after = [claimed(name, {"c": "!." if name == "q3" else "+."}) for name in signs]
     before = [claimed(name, each) for name, each in signs.items()]
     empty = claimed("none", {}, chunks=["a"])
-    found = compare(run_by_claims([*before, empty]), run_by_claims([*after, empty]), metrics=["ClaimRecall@2"])[
+    result = compare(run_by_claims([*before, empty]), run_by_claims([*after, empty]), metrics=["ClaimRecall@2"])[
         "ClaimRecall@2"
     ]
-    assert (found.n, found.n_open, found.n_excluded, found.n_undefined) == (12, 1, 0, 1)
+    assert (result.n, result.n_open, result.n_excluded, result.n_undefined) == (12, 1, 0, 1)
 
 
 def test_a_gate_is_not_left_open_by_traces_without_claims() -> None:
     """A quarter of traces without claims is no quarter of unknown values: the limit is shown to be kept."""
     before, after = many(10)
-    found = compare(before, after, metrics=["ClaimRecall@2"])
-    (check,) = check_drops(found, read_limits(max_drop=["ClaimRecall@2=0.3"]))
+    result = compare(before, after, metrics=["ClaimRecall@2"])
+    (check,) = check_drops(result, read_limits(max_drop=["ClaimRecall@2=0.3"]))
     assert check.outcome == "passed", check.sentence

@@ -45,9 +45,9 @@ def test_a_loss_is_said_with_its_interval_its_count_and_the_rank() -> None:
 def test_a_gain_counts_what_won() -> None:
     """The other way round the same runs are a gain, with the ranks of what won."""
     before = run_of({n: "abgc" if k < 20 else "gabc" for k, n in enumerate(NAMES)}, "main")
-    (told,) = compare(before, run_of(dict.fromkeys(NAMES, "gabc"))).sentences
-    assert told.startswith("pr is better: AP@3 +")
-    assert "20 of 30 questions won (0 lost); in the won ones the first relevant chunk moved from rank 3 to 1" in told
+    (result,) = compare(before, run_of(dict.fromkeys(NAMES, "gabc"))).sentences
+    assert result.startswith("pr is better: AP@3 +")
+    assert "20 of 30 questions won (0 lost); in the won ones the first relevant chunk moved from rank 3 to 1" in result
 
 
 def test_a_chunk_that_is_gone_is_missing() -> None:
@@ -65,11 +65,11 @@ def test_nothing_is_said_to_be_worse_that_the_interval_does_not_show() -> None:
     record = compare(before, after)
     assert record["AP@3"].interval is not None
     assert record["AP@3"].interval[1] >= 0
-    (told,) = record.sentences
-    assert told.startswith("no difference is shown: AP@3 -0.")
-    assert "2 of 30 questions lost (0 won); differences under 0." in told
-    assert told.endswith(" cannot be seen with 30 questions")
-    assert "worse" not in told
+    (result,) = record.sentences
+    assert result.startswith("no difference is shown: AP@3 -0.")
+    assert "2 of 30 questions lost (0 won); differences under 0." in result
+    assert result.endswith(" cannot be seen with 30 questions")
+    assert "worse" not in result
 
 
 def test_equal_runs_are_the_same() -> None:
@@ -82,9 +82,9 @@ def test_of_several_candidates_each_has_a_sentence_of_its_own() -> None:
     """Where there are more runs, each sentence names whom it is about."""
     main = run_of(dict.fromkeys(NAMES, "gab"), "main")
     worse, same = run_of(dict.fromkeys(NAMES, "abg"), "one"), run_of(dict.fromkeys(NAMES, "gab"), "two")
-    told = compare(main, worse, same).sentences
-    assert told[0].startswith("one is worse: ")
-    assert told[1].startswith("two: no difference: ")
+    result = compare(main, worse, same).sentences
+    assert result[0].startswith("one is worse: ")
+    assert result[1].startswith("two: no difference: ")
 
 
 def test_failed_verdicts_are_counted_and_make_no_rank() -> None:
@@ -114,11 +114,11 @@ def test_a_sentence_follows_from_interval_and_verdicts(pairs: list[tuple[str, st
     lists = [(list(dict.fromkeys(a)), list(dict.fromkeys(b))) for a, b in pairs]
     names = [f"n{k}" for k in range(len(lists))]
     grades = {(n, "g"): 1 for n in names} | {(n, "!"): RefusedError("no") for n in names}
-    one, two = (
+    first, two = (
         judged(traces_of({n: "".join(pair[side]) for n, pair in zip(names, lists, strict=True)}), grades)
         for side in (0, 1)
     )
-    record = compare(one, two)
+    record = compare(first, two)
     for opening in record.openings:
         d = record[opening.metric]
         low, high = d.interval or (0.0, 0.0)
@@ -127,15 +127,15 @@ def test_a_sentence_follows_from_interval_and_verdicts(pairs: list[tuple[str, st
         if opening.finding in ("worse", "better"):
             ranks = [
                 (first_of(a), first_of(b))
-                for (a, b), x, y in zip(lists, one.results, two.results, strict=True)
+                for (a, b), x, y in zip(lists, first.results, two.results, strict=True)
                 if (s := x.scores["AP@3"]) is not None
                 and (t := y.scores["AP@3"]) is not None
                 and (t < s if opening.finding == "worse" else t > s)
             ]
             known = [(a, b) for a, b in ranks if a is not None and b is not None]
-            for side, said in ((0, opening.first_before), (1, opening.first_after)):
+            for side, answers in ((0, opening.first_before), (1, opening.first_after)):
                 expected = median_low([pair[side] for pair in known]) if known else 99
-                assert (said or 99) == expected
+                assert (answers or 99) == expected
 
 
 def first_of(letters: list[str]) -> int | None:

@@ -47,13 +47,13 @@ def test_people_may_write_less(tmp_path: Path) -> None:
 def test_nuggets_are_read(tmp_path: Path) -> None:
     """Lines as AutoNuggetizer writes them are of a question whatever its reference, not of another's id."""
     nuggets = [{"text": "One.", "importance": "vital"}, {"text": "Two.", "importance": "okay", "x": 1}]
-    told = (Claim(id="1", text="One."), Claim(id="2", text="Two.", vital=False))
+    result = (Claim(id="1", text="One."), Claim(id="2", text="Two.", vital=False))
     held = file_of(tmp_path, {"qid": "q9", "query": QUERY, "nuggets": nuggets})
-    assert held.find(TRACE) == told
+    assert held.find(TRACE) == result
     with pytest.raises(DataError, match="the file belongs to other data"):
         held.find(Trace(id="q9", query="Another question?", chunks=()))
     without_query = file_of(tmp_path, {"qid": "q9", "nuggets": nuggets})
-    assert without_query.find(Trace(id="q9", query="Another question?", chunks=())) == told
+    assert without_query.find(Trace(id="q9", query="Another question?", chunks=())) == result
     assert held.find(Trace(id="q8", query="Another question?", chunks=())) is None
     with pytest.raises(DataError, match="importance 'high' is unknown"):
         file_of(tmp_path, {"qid": "1", "query": "Q", "nuggets": [{"text": "T", "importance": "high"}]})

@@ -162,10 +162,10 @@ def test_every_file_names_a_key_that_stands_twice(kind: str, kept: Shell) -> Non
     path = kept.folder / name
     text, key = doubled(path.read_text())
     path.write_text(text)
-    told = kept(*command)
-    assert told.code == 2, told
-    assert f"the key {key!r} stands twice" in told.out + told.err, told
-    assert path.name in told.out + told.err
+    result = kept(*command)
+    assert result.code == 2, result
+    assert f"the key {key!r} stands twice" in result.out + result.err, result
+    assert path.name in result.out + result.err
 
 
 def submitted(body: bytes) -> object:

@@ -213,19 +213,19 @@ def test_equal_records_get_numbered_ids(name: str, tmp_path: Path) -> None:
     first, other, second, third = read(path)
     assert [second.id, third.id] == [f"{first.id}-2", f"{first.id}-3"]
     assert first.digest == second.digest != other.digest
-    [said] = remarks_on(path)
-    assert said.startswith("reads like an earlier one; its id was given a number (2 records, the first")
+    [answers] = remarks_on(path)
+    assert answers.startswith("reads like an earlier one; its id was given a number (2 records, the first")
 
 
 def test_given_ids_that_stand_twice_are_named_by_both_lines(tmp_path: Path) -> None:
     """For an id that was given twice the error names both lines, and skipping leaves the later one out."""
-    one, two = {"id": "q1", **SAME}, {"id": "q1", **SAME, "query": "other?"}
-    path = write(tmp_path, [one, {"id": "q2", **SAME}, two])
+    first, two = {"id": "q1", **SAME}, {"id": "q1", **SAME, "query": "other?"}
+    path = write(tmp_path, [first, {"id": "q2", **SAME}, two])
     with pytest.raises(DataError, match=r"x.jsonl:3: id: the trace id 'q1' occurs twice, here and on line 1"):
         read(path)
-    told: list[DataError] = []
-    assert [t.query for t in read(path, on_invalid="skip", on_skip=told.append)] == ["q?", "q?"]
-    assert [error.line for error in told] == [3]
+    errors: list[DataError] = []
+    assert [t.query for t in read(path, on_invalid="skip", on_skip=errors.append)] == ["q?", "q?"]
+    assert [error.line for error in errors] == [3]
     rows = [{"id": "q1", "user_input": "q?", "retrieved_contexts": ["a"]}] * 2
     with pytest.raises(DataError, match=r"x.jsonl:2: id: .* here and on line 1"):
         read(write(tmp_path, rows))

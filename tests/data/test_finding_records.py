@@ -90,7 +90,7 @@ def test_a_named_list_in_every_item(tmp_path: Path) -> None:
     path = write(tmp_path, [{"q": RAGAS[:2], "other": RAGAS}, {"q": RAGAS[2:], "other": []}])
     assert queries(path, records="[].q") == QUERIES
     lines = tmp_path / "x.jsonl"
-    lines.write_text("".join(json.dumps({"run": {"cases": [one]}}) + "\n" for one in RAGAS))
+    lines.write_text("".join(json.dumps({"run": {"cases": [item]}}) + "\n" for item in RAGAS))
     assert queries(lines, records="run.cases") == QUERIES
 
 

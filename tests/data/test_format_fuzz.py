@@ -21,11 +21,11 @@ STRANGE += [["x", 1], [[]], [{}], "\ud800", "\x00", 10**30, [["a", ["b"]]], {"do
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """List every place in nested data."""
-    found = [path]
+    values = [path]
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
-        found += places(item, (*path, key))
-    return found
+        values += places(item, (*path, key))
+    return values
 
 
 def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:

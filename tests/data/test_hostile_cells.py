@@ -84,11 +84,11 @@ def test_tables_from_elsewhere(tmp_path: Path) -> None:
     """Byte order mark, CRLF, semicolons, new lines, huge cells in a CSV are read; lines are counted right."""
     huge = "x" * 300_000
     rows = f'\ufeffuser_input;retrieved_contexts;reference\r\n"q\r\nq?";"[""{huge}""]";r\r\nq2?;7;r\r\n'
-    told: list[DataError] = []
-    [trace] = read(write(tmp_path, "x.csv", rows), on_invalid="skip", on_skip=told.append)
+    errors: list[DataError] = []
+    [trace] = read(write(tmp_path, "x.csv", rows), on_invalid="skip", on_skip=errors.append)
     assert trace.query == "q\r\nq?"
     assert trace.chunks[0].text == huge
-    assert [(error.line, error.field) for error in told] == [(4, "retrieved_contexts")]
+    assert [(error.line, error.field) for error in errors] == [(4, "retrieved_contexts")]
 
 
 @pytest.mark.parametrize(

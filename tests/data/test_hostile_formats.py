@@ -47,9 +47,9 @@ def test_a_bad_record_is_named_by_line_and_field(record: Any, message: str, tmp_
     path = write(tmp_path, "x.jsonl", [GOOD, record, GOOD])
     with pytest.raises(DataError, match=message):
         read(path)
-    told: list[DataError] = []
-    assert len(read(path, on_invalid="skip", on_skip=told.append)) == 2
-    assert [error.line for error in told] == [2]
+    errors: list[DataError] = []
+    assert len(read(path, on_invalid="skip", on_skip=errors.append)) == 2
+    assert [error.line for error in errors] == [2]
 
 
 def test_nothing_retrieved_is_a_trace(tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_records_of_an_array_are_named_by_place(tmp_path: Path) -> None:
         read(path)
     assert path.read_text().splitlines()[10].strip() == "{"
     assert len(read(path, on_invalid="skip")) == 2
-    told: list[DataError] = []
+    errors: list[DataError] = []
     torn = write(tmp_path, "y.json", json.dumps(records)[:-1] + ', {"user_input": nope}, {}]')
-    assert len(read(torn, on_invalid="skip", on_skip=told.append)) == 2
-    assert [error.field for error in told] == ["[1].reference", "[3]"]
+    assert len(read(torn, on_invalid="skip", on_skip=errors.append)) == 2
+    assert [error.field for error in errors] == ["[1].reference", "[3]"]
 
 
 def test_json_lines_under_the_name_of_json(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ def test_ids_in_base64_are_hexadecimal(tmp_path: Path) -> None:
 def test_phoenix_spans_without_a_retrieval_are_known(tmp_path: Path) -> None:
     """A file of Phoenix' spans is known by its keys, though the first are of other kinds."""
     other = {"name": "llm", "span_kind": "LLM", "attributes": {"llm.model_name": "m", "input.value": "q?"}}
-    found = {
+    values = {
         "name": "retrieve",
         "span_kind": "RETRIEVER",
         "context": {"span_id": "00f067aa0ba902b7"},
         "attributes": {"input.value": "q?", "retrieval.documents.0.document.content": "t"},
     }
-    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == ["00f067aa0ba902b7"]
+    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [values]))] == ["00f067aa0ba902b7"]
 
 
 RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}

@@ -69,9 +69,9 @@ def told(data: Any, options: dict[str, Any]) -> list[Trace]:
     """Tell the traces in rows, all of which hold some."""
     rows = rows_in_memory(data)
     assert rows is not None
-    found = [read.outcome for read in read_memory(rows, ReadOptions(**options))]
-    assert all(isinstance(one, Trace) for one in found), found
-    return found  # type: ignore[return-value]
+    values = [read.outcome for read in read_memory(rows, ReadOptions(**options))]
+    assert all(isinstance(item, Trace) for item in values), values
+    return values  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(("name", "options"), ROWS, ids=[name for name, _ in ROWS])

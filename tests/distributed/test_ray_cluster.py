@@ -59,16 +59,16 @@ def test_two_nodes_give_the_run_of_one_process(cluster: object, tmp_path: Path) 
         for row in rows:  # a table has no type for columns that are always empty
             row.pop("metadata")
             row["chunks"] = [{"id": chunk["id"], "text": chunk["text"]} for chunk in row["chunks"]]
-        found = judge_dataset(ray.data.from_items(rows), evaluator, workers=2).take_all()
+        actual = judge_dataset(ray.data.from_items(rows), evaluator, workers=2).take_all()
     lines = [(run.folder / "results.jsonl").read_text() for run in (alone, spread) if run.folder]
     assert lines[0] == lines[1]
     assert spread.aggregates == alone.aggregates
     assert spread.manifest.tally == alone.manifest.tally
     results = {result.trace_id: result for result in alone.results}
-    assert len(found) == 300
-    for row in found:
-        told = json.loads(row["result"])
-        assert told["outcomes"] == json.loads(results[row["trace_id"]].model_dump_json())["outcomes"]
+    assert len(actual) == 300
+    for row in actual:
+        document = json.loads(row["result"])
+        assert document["outcomes"] == json.loads(results[row["trace_id"]].model_dump_json())["outcomes"]
         assert row["AP@10"] == results[row["trace_id"]].scores["AP@10"]
 
 
@@ -167,9 +167,9 @@ def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -
             assert later - count <= 2 * 20 + 12
     lines = [next((tmp_path / name).glob("*/results.jsonl")).read_bytes() for name in ("alone", "spread")]
     assert lines[0] == lines[1]
-    told = [json.loads(done.out) for done in (alone, spread)]
-    assert told[0]["aggregates"] == told[1]["aggregates"]
-    assert told[0]["tally"] == told[1]["tally"]
+    values = [json.loads(done.out) for done in (alone, spread)]
+    assert values[0]["aggregates"] == values[1]["aggregates"]
+    assert values[0]["tally"] == values[1]["tally"]
     missing = shell(*judge, "--engine", "ray", "--max-calls", "5", "--ray-address", address)
     assert missing.code == 2
     assert "a budget cannot be shared" in missing.err
@@ -193,9 +193,9 @@ def test_sigterm_keeps_what_the_workers_have(cluster: object, tmp_path: Path) ->
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode == 143, told
-        assert b"stopped by SIGTERM" in told
+        _, result = process.communicate(timeout=60)
+        assert process.returncode == 143, result
+        assert b"stopped by SIGTERM" in result
         assert 300 <= server.counts["paid"] < 1500
         done = shell(*judge)
         assert done.code == 0, done.err

@@ -71,16 +71,16 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
 ) -> None:
     """A run on a cluster tells OpenTelemetry its scores, with texts where the option says so."""
     pytest.importorskip("opentelemetry", reason="opentelemetry is not installed")
-    told: list[tuple[str, bool]] = []
+    messages: list[tuple[str, bool]] = []
 
     def note(results: Any, *, content: bool = False) -> None:
-        told.extend((result.trace_id, content) for result in results)
+        messages.extend((result.trace_id, content) for result in results)
 
     monkeypatch.setattr(telemetry, "emit_scores", note)
     data = things(5)
     with Evaluator("fake/hash", cache=False, options=Options(otel=otel)) as evaluator:
         evaluator.evaluate(data, driver=RayDriver(evaluator, workers=1, block=2))
-    assert sorted(told) == [(trace.id, otel == "content") for trace in data]
+    assert sorted(messages) == [(trace.id, otel == "content") for trace in data]
 
 
 @pytest.mark.usefixtures("ray")

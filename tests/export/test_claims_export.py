@@ -46,14 +46,14 @@ def test_a_spreadsheet_has_a_row_a_claim(run: EvalRun, tmp_path: Path) -> None:
     write_as(run, tmp_path / "claims.csv", table="claims")
     text = (tmp_path / "claims.csv").read_bytes().decode()
     check_golden("export/claims.csv", text)
-    found = list(csv.DictReader(io.StringIO(text)))
-    each = [one for r in run.results for one in judged_claims(r.claims, r.outcomes) or ()]
-    assert [row["claim"] for row in found] == [one.claim.text for one in each]
-    for row, one in zip(found, each, strict=True):
-        assert row["cover"] == one.cover
-        assert row["covered"] == ("" if one.cover == "unknown" else str(one.cover == "covered"))
-        assert row["full_ranks"] == " ".join(map(str, one.ranks("full")))
-        assert row["conflicting_ranks"] == " ".join(map(str, one.ranks("contradicts")))
+    result = list(csv.DictReader(io.StringIO(text)))
+    each = [item for r in run.results for item in judged_claims(r.claims, r.outcomes) or ()]
+    assert [row["claim"] for row in result] == [item.claim.text for item in each]
+    for row, first in zip(result, each, strict=True):
+        assert row["cover"] == first.cover
+        assert row["covered"] == ("" if first.cover == "unknown" else str(first.cover == "covered"))
+        assert row["full_ranks"] == " ".join(map(str, first.ranks("full")))
+        assert row["conflicting_ranks"] == " ".join(map(str, first.ranks("contradicts")))
     write_as(run, tmp_path / "safe.csv", table="claims", safe_cells=True)
     assert "'=HYPERLINK" in (tmp_path / "safe.csv").read_text(encoding="utf-8")
 
@@ -72,7 +72,9 @@ def test_every_table_says_the_same(run: EvalRun, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "claims.parquet").to_pylist() == expected
     pandas = pytest.importorskip("pandas")
     frame = run.claims_frame()
-    assert [None if pandas.isna(one) else bool(one) for one in frame["covered"]] == [row["covered"] for row in expected]
+    assert [None if pandas.isna(each) else bool(each) for each in frame["covered"]] == [
+        row["covered"] for row in expected
+    ]
     assert frame["full_ranks"].tolist() == [row["full_ranks"] for row in expected]
     pytest.importorskip("polars")
     assert run.claims_frame("polars").to_dicts() == expected
@@ -128,9 +130,9 @@ def test_a_pull_request_names_them_too(run: EvalRun) -> None:
 def test_records_keep_the_claims(run: EvalRun) -> None:
     """JSON Lines hold what each trace was judged by; what people read in Inspect names what is missing."""
     line = json.loads(next(labelled_lines(run)))
-    told = line["metadata"]["judge_eval"]["claims"]
-    assert [one["id"] for one in told["claims"]] == ["c1", "c2", "c3", "c4", "c5"]
-    assert told["together"] == {"c2": False}
+    result = line["metadata"]["judge_eval"]["claims"]
+    assert [item["id"] for item in result["claims"]] == ["c1", "c2", "c3", "c4", "c5"]
+    assert result["together"] == {"c2": False}
     words = verdicts_in_words(run.results[0])
     assert "2 of 5 claims covered; 2 not covered; 1 partly covered" in words
     assert "not covered (vital): The shot takes 25 to 30 seconds." in words

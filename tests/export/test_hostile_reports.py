@@ -43,14 +43,14 @@ def runs() -> tuple[EvalRun, EvalRun]:
         }
         for k in range(4)
     ]  # fmt: skip
-    told = {"evidence": "", "reason": EVIL, "verdict": True}
+    values = {"evidence": "", "reason": EVIL, "verdict": True}
     how: dict[str, Any] = {"href": "https://example.org/1", "tags": [EVIL], "name": f"data {EVIL}"}
 
     def worse(text: str) -> Any:
-        return "?" if text == "b3" else {**told, "verdict": text[:1] != "b" and text[-1] not in "01"}
+        return "?" if text == "b3" else {**values, "verdict": text[:1] != "b" and text[-1] not in "01"}
 
-    one = scripted(rows, None, lambda text: {**told, "verdict": text[:1] != "b"}, label=f"a {EVIL}", **how)
-    return one, scripted(rows, None, worse, label=f"b {EVIL}", **how)
+    first = scripted(rows, None, lambda text: {**values, "verdict": text[:1] != "b"}, label=f"a {EVIL}", **how)
+    return first, scripted(rows, None, worse, label=f"b {EVIL}", **how)
 
 
 def rendered(text: str) -> str:
@@ -115,8 +115,8 @@ def formulas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shell, EvalRun]:
          "chunks": [{"id": text, "text": text, "title": text}]}
         for k, text in enumerate(FORMULAS)
     ]  # fmt: skip
-    told = {"evidence": "", "reason": "=1+1", "verdict": False}
-    return Shell(folder), scripted(rows, folder / "runs", lambda _: told)
+    values = {"evidence": "", "reason": "=1+1", "verdict": False}
+    return Shell(folder), scripted(rows, folder / "runs", lambda _: values)
 
 
 def test_csv_for_spreadsheets_has_no_formula(formulas: tuple[Shell, EvalRun]) -> None:

@@ -153,22 +153,22 @@ def test_a_run_is_logged_as_mlflow_reads_it(tmp_path: Path, store: Path) -> None
     """The real MLflow gives back metrics, params, tables, gaps as gaps; its settings stay as they were."""
     run = failing_run(tmp_path / "runs")
     other = shutil.copy(store, tmp_path / "other.db")
-    told = real(LOG, tmp_path, str(run.folder), f"sqlite:///{other}")
-    assert told["metrics"] == metrics_of(run)
-    assert told["params"] == params_of(run)
-    assert (told["name"], told["status"], told["experiment"]) == ("main", "FINISHED", "retrieval")
-    assert told["tags"]["judge_eval.id"] == run.id
-    assert told["tags"]["judge_eval.href"] == "https://host/1"
+    result = real(LOG, tmp_path, str(run.folder), f"sqlite:///{other}")
+    assert result["metrics"] == metrics_of(run)
+    assert result["params"] == params_of(run)
+    assert (result["name"], result["status"], result["experiment"]) == ("main", "FINISHED", "retrieval")
+    assert result["tags"]["judge_eval.id"] == run.id
+    assert result["tags"]["judge_eval.href"] == "https://host/1"
     aggregate = run.aggregate("AP@2")
-    assert f"| AP@2 | {aggregate.shown} |" in told["tags"]["mlflow.note.content"]
-    verdicts = told["tables"]["verdicts"]
+    assert f"| AP@2 | {aggregate.shown} |" in result["tags"]["mlflow.note.content"]
+    verdicts = result["tables"]["verdicts"]
     assert [row["grade"] for row in verdicts] == [1, 0, 0, 1, None, 1]
     assert verdicts[4]["relevant"] is None
     assert verdicts[4]["why"] == "refused"
     assert verdicts[1]["text"] == "ü"
-    assert [row["AP@2"] for row in told["tables"]["traces"]] == [1.0, 0.5, None]
-    assert told["inside"] == ["mine"]
-    assert told["inside_metrics"]
+    assert [row["AP@2"] for row in result["tables"]["traces"]] == [1.0, 0.5, None]
+    assert result["inside"] == ["mine"]
+    assert result["inside_metrics"]
 
 
 EVALUATE = """
@@ -321,5 +321,5 @@ for call in (lambda: EvalRun.load(sys.argv[1]).to_mlflow(), lambda: mlflow_score
         told.append(str(error))
 print(json.dumps(told))
 """
-    told = real(script, tmp_path, str(failing_run(tmp_path / "runs").folder))
-    assert [("pip install 'context-judge[mlflow" in text) for text in told] == [True, True]
+    result = real(script, tmp_path, str(failing_run(tmp_path / "runs").folder))
+    assert [("pip install 'context-judge[mlflow" in text) for text in result] == [True, True]

@@ -73,13 +73,13 @@ def test_trec_files_give_our_numbers(tmp_path: Path) -> None:
     assert compared == 80
     assert sum(map(len, ranked.values())) == sum(len(result.outcomes) for result in run.results)
     measures = {"map_cut_5": ir_measures.AP @ 5, "ndcg_cut_5": ir_measures.nDCG @ 5}
-    found = ir_measures.calc_aggregate(
+    actual = ir_measures.calc_aggregate(
         measures.values(),
         ir_measures.read_trec_qrels(str(tmp_path / "x.qrels")),
         ir_measures.read_trec_run(str(tmp_path / "x.run")),
     )
     for name, measure in measures.items():
-        assert run[name] == pytest.approx(found[measure], abs=1e-9)
+        assert run[name] == pytest.approx(actual[measure], abs=1e-9)
 
 
 def test_ranks_survive_any_score(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_jsonl_can_be_judged_again(tmp_path: Path) -> None:
     write_as(run, tmp_path / "x.jsonl")
     again = list(open_dataset(tmp_path / "x.jsonl"))
     assert [(t.id, t.digest) for t in again] == [(r.trace_id, r.trace.digest) for r in run.results]
-    told = again[1].chunks[1].metadata["judge_eval"]
-    assert isinstance(told, dict)
-    assert told["why"] == "refused"
+    result = again[1].chunks[1].metadata["judge_eval"]
+    assert isinstance(result, dict)
+    assert result["why"] == "refused"
 
 
 def test_phoenix_annotations_name_span_and_position(tmp_path: Path) -> None:

@@ -68,11 +68,11 @@ def test_a_spreadsheet_reads_as_agreed(runs: dict[str, EvalRun], name: str) -> N
 def test_data_say_null(runs: dict[str, EvalRun], name: str) -> None:
     """JSON, JSON Lines and the rows of tables hold null for reason and quote, never a stand-in."""
     run = runs[name]
-    told = [one for result in json.loads(as_json(run))["results"] for one in result["outcomes"]]
+    values = [item for result in json.loads(as_json(run))["results"] for item in result["outcomes"]]
     lines = [json.loads(line) for line in labelled_lines(run)]
     noted = [chunk["metadata"]["judge_eval"] for line in lines for chunk in line["chunks"]]
-    for found in (told, noted, list(table_of(run, "verdicts")[1])):
-        for row, verdict in zip(found, verdicts(run), strict=True):
+    for match in (values, noted, list(table_of(run, "verdicts")[1])):
+        for row, verdict in zip(match, verdicts(run), strict=True):
             for key in ("reason", "evidence", "evidence_found", "confidence", "stage"):
                 assert row[key] == getattr(verdict, key), key
 
@@ -90,13 +90,13 @@ def test_parquet_and_frames_keep_the_nulls(runs: dict[str, EvalRun], name: str, 
     assert table.column("stage").to_pylist() == [verdict.stage for verdict in verdicts(run)]
     pandas = pytest.importorskip("pandas")
     frame = run.verdicts_frame()
-    assert [None if pandas.isna(one) else one for one in frame["reason"]] == expected
+    assert [None if pandas.isna(item) else item for item in frame["reason"]] == expected
     assert list(frame["stage"].dropna().unique()) == [] if name == "decision" else ["strong", "cheap"]
     lists = run.to_pandas()["reasons"]
     assert [reason for row in lists for reason in row] == expected
     pytest.importorskip("polars")
     assert run.verdicts_frame("polars")["reason"].to_list() == expected
-    assert [one for row in run.to_polars()["reasons"].to_list() for one in row] == expected
+    assert [item for row in run.to_polars()["reasons"].to_list() for item in row] == expected
 
 
 @pytest.mark.parametrize("name", ["decision", "cascade"])
@@ -129,12 +129,12 @@ def test_summaries_count_the_stages(runs: dict[str, EvalRun]) -> None:
     counts = {stage: sum(v.stage == stage for v in verdicts(run)) for stage in ("cheap", "strong")}
     assert run.manifest.tally.stages == counts
     total, strong = sum(counts.values()), counts["strong"]
-    told = (
+    result = (
         f"cascade: {counts['cheap']} verdicts by the cheap judge, {strong} of {total} chunks "
         f"({strong / total:.1%}) escalated"
     )
     for text in (as_markdown(run), pull_request_comment(run, None, []), run._repr_html_()):
-        assert told in text
+        assert result in text
     assert "a cascade (support/decision@1 first, support/binary@2 below 0.90)" in tags_of(run)["judge_eval.judged"]
     assert params_of(run)["judge_eval.judge.cheap.mode"] == "decision"
     assert alone.manifest.tally.stages == {}
@@ -162,12 +162,12 @@ def test_every_summary_says_what_the_threshold_rests_on(told: str, settings: dic
     if "rests" in settings:
         check_golden("export/cascade_fitted.md", text)
     assert text.count(told) == 1
-    assert sum(one in text for one in (BOUND, NAMED, ESCALATED)) == 1
+    assert sum(item in text for item in (BOUND, NAMED, ESCALATED)) == 1
     assert told in pull_request_comment(run, None, [])
     assert told in html.unescape(run._repr_html_())
     assert told in json.loads(inspect_log(run))["eval"]["metadata"]["cascade"]
-    found = ElementTree.fromstring(junit([], remarks_of(run.manifest))).findall(".//property")
-    assert [one.get("value") for one in found][-1] == told
+    result = ElementTree.fromstring(junit([], remarks_of(run.manifest))).findall(".//property")
+    assert [item.get("value") for item in result][-1] == told
     assert run.manifest.tally.verdicts == 30
 
 

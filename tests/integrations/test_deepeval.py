@@ -45,8 +45,8 @@ def evaluated(cases: list[Any], metrics: list[Any], *, run_async: bool = True, i
         display_config=DisplayConfig(show_indicator=False, print_results=False),
         error_config=ErrorConfig(ignore_errors=ignore),
     )
-    found = sorted(done.test_results, key=lambda result: result.name)
-    return [result.metrics_data for result in found]
+    actual = sorted(done.test_results, key=lambda result: result.name)
+    return [result.metrics_data for result in actual]
 
 
 @pytest.mark.parametrize("run_async", [True, False])
@@ -55,9 +55,9 @@ def test_evaluate_gets_values_verdicts_and_reasons(run_async: bool) -> None:
     with pizza_judge(metrics=["AP", "RR"]) as evaluator:
         metrics = [deepeval_metric(evaluator, threshold=0.6), deepeval_metric(evaluator, "RR", name="first")]
         data = evaluated([case(name="a"), case(*TEXTS[::-1], name="b")], metrics, run_async=run_async)
-    assert [[one.name for one in each] for each in data] == [["AP", "first"]] * 2
-    assert [[one.score for one in each] for each in data] == [[SCORE, 0.5], [pytest.approx((1 + 2 / 3) / 2), 1.0]]
-    assert [[one.success for one in each] for each in data] == [[False, True], [True, True]]
+    assert [[item.name for item in each] for each in data] == [["AP", "first"]] * 2
+    assert [[item.score for item in each] for each in data] == [[SCORE, 0.5], [pytest.approx((1 + 2 / 3) / 2), 1.0]]
+    assert [[item.success for item in each] for each in data] == [[False, True], [True, True]]
     assert data[0][0].reason.splitlines()[1] == "2. c2: relevant (grade 1) it names them"
     assert data[0][0].error is None
     assert data[0][0].evaluation_model.startswith("custom/ with support/binary@2 (")
@@ -70,9 +70,9 @@ def test_a_failure_is_an_error_with_our_reason_and_never_a_score(run_async: bool
         metric = deepeval_metric(evaluator)
         cases = [case(name="a"), case("Salt.", TEXTS[1], f"Dough {REFUSED}.", name="b"), case(name="c")]
         data = evaluated(cases, [metric], run_async=run_async, ignore=True)
-        told = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
+        message = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
         assert [(each[0].score, each[0].success) for each in data] == [(SCORE, True), (None, False), (SCORE, True)]
-        assert data[1][0].error.removeprefix("MissingVerdictError: ") == told
+        assert data[1][0].error.removeprefix("MissingVerdictError: ") == message
         assert data[0][0].error is data[2][0].error is None
         with pytest.raises(MissingVerdictError, match="1 of 3 verdicts failed"):
             evaluated(cases, [metric], run_async=run_async)

@@ -100,10 +100,10 @@ def test_judged_here_the_answer_is_the_id_with_score_and_booleans(tmp_path: Path
         assert json.loads(json.dumps(answer)) == answer.uuid == answer.run.id
         assert (answer.score, answer.verdicts) == (SCORE, VERDICTS)
         assert "score=0.5" in repr(answer)
-        told = client.get_eval_run(answer)
+        outcome = client.get_eval_run(answer)
         assert pickle.loads(pickle.dumps(answer)) == answer
-    assert (told["status"], told["aggregate_score"], told["label"]) == ("SUCCESS", SCORE, "PR #111")
-    (result,) = told["results"]
+    assert (outcome["status"], outcome["aggregate_score"], outcome["label"]) == ("SUCCESS", SCORE, "PR #111")
+    (result,) = outcome["results"]
     assert (result["score"], result["verdicts"]) == (SCORE, VERDICTS)
     assert {key: result[key] for key in ("query", "reference", "contexts")} == body()["data"][0]  # type: ignore[index]
     assert EvalRun.load(tmp_path / "runs" / answer.run.folder.name).id == answer  # type: ignore[union-attr]
@@ -138,8 +138,8 @@ def test_a_failed_verdict_is_none_and_never_a_score() -> None:
         made = precision("Salt.", "San Marzano.", f"Dough {REFUSED}.")
         answer = client.evaluate(made)
         assert (answer.score, answer.verdicts) == (None, [False, True, None])
-        told = client.get_eval_run(answer.uuid)
-        assert (told["status"], told["aggregate_score"], told["p20"]) == ("INCOMPLETE", None, None)
+        result = client.get_eval_run(answer.uuid)
+        assert (result["status"], result["aggregate_score"], result["p20"]) == ("INCOMPLETE", None, None)
         made.add_trace(QUERY, REFERENCE, [ContextChunk("Dough.", 0.1), ContextChunk("San Marzano.", 0.1)])
         answer = client.evaluate(made)
         assert (answer.score, answer.verdicts) == (None, [False, True, None, False, True])

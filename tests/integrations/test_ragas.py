@@ -61,8 +61,8 @@ def test_a_failure_is_ragas_own_sign_for_no_value_with_our_reason(caplog: pytest
         result = evaluated([row("Salt.", TEXTS[1], f"Dough {REFUSED}."), row()], [metric])
         assert math.isnan(result["AP"][0])
         assert result["AP"][1] == SCORE
-        told = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
-        assert told in caplog.text
+        message = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
+        assert message in caplog.text
         failure = result.traces[0]["AP"]["c3"]["output"]
         assert (failure["kind"], failure["why"], failure["detail"]) == ("no_verdict", "refused", "a content filter")
         with pytest.raises(MissingVerdictError, match="1 of 3 verdicts failed"):
@@ -82,12 +82,12 @@ def test_scoring_a_sample_or_a_row_gives_the_same() -> None:
             scored = [metric.score(**row()), await metric.ascore(**row())]
             return [*scored, await metric.single_turn_ascore(sample), *(await metric.abatch_score([row()]))]
 
-        for found in (*asyncio.run(inside()), metric.single_turn_score(SingleTurnSample(**row()))):
-            assert float(found) == SCORE
-        (told,) = metric.batch_score([row()])
-    assert isinstance(told, MetricResult)
-    assert told.reason.splitlines()[1] == "2. c2: relevant (grade 1) it names them"
-    assert [o["relevant"] for o in told.traces["output"]["outcomes"]] == [False, True, False, True]
+        for match in (*asyncio.run(inside()), metric.single_turn_score(SingleTurnSample(**row()))):
+            assert float(match) == SCORE
+        (result,) = metric.batch_score([row()])
+    assert isinstance(result, MetricResult)
+    assert result.reason.splitlines()[1] == "2. c2: relevant (grade 1) it names them"
+    assert [o["relevant"] for o in result.traces["output"]["outcomes"]] == [False, True, False, True]
 
 
 def test_a_failed_row_of_an_experiment_is_kept_without_a_number(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_failed_row_of_an_experiment_is_kept_without_a_number(tmp_path: Path) 
 
         @experiment()
         async def judging(given: dict[str, Any]) -> dict[str, Any]:
-            found = await metric.ascore(**given)
-            return {"query": given["user_input"], "value": found.value, "reason": found.reason}
+            result = await metric.ascore(**given)
+            return {"query": given["user_input"], "value": result.value, "reason": result.reason}
 
         dataset = Dataset("rows", backend="inmemory")
         for each in (row(), row("Salt.", TEXTS[1], REFUSED)):

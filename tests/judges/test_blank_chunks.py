@@ -32,9 +32,9 @@ KINDS: dict[str, Judge] = {
 
 def rules(record: dict[str, Any]) -> set[str]:
     """Return every rule for blanks in a record."""
-    found = {record["blank"]} if "blank" in record else set()
+    values = {record["blank"]} if "blank" in record else set()
     parts = [part for part in record.values() if isinstance(part, dict)]
-    return found.union(*(rules(part) for part in (*parts, *record.get("members", ()))))
+    return values.union(*(rules(part) for part in (*parts, *record.get("members", ()))))
 
 
 @pytest.mark.parametrize("kind", KINDS)

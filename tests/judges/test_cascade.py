@@ -46,8 +46,8 @@ def test_the_strong_judge_is_asked_about_what_the_cheap_one_is_not_sure_of() -> 
     cascade = Cascade(CHEAP, STRONG, 0.8)
     judgment, waves = drive(cascade, trace_of(*"abcd"), replying(shares, {"b": False, "d": False}))
     assert [[r.route for r in wave] for wave in waves] == [["cheap"], ["strong"] * 2]
-    found = [(o.grade, o.stage, o.reason) for o in judgment.outcomes if o.kind == "verdict"]
-    assert found == [(1, "cheap", None), (0, "strong", "said so"), (0, "cheap", None), (0, "strong", "said so")]
+    values = [(o.grade, o.stage, o.reason) for o in judgment.outcomes if o.kind == "verdict"]
+    assert values == [(1, "cheap", None), (0, "strong", "said so"), (0, "cheap", None), (0, "strong", "said so")]
     assert judgment.votes == {"cheap": (1, 1, 0, 0), "strong": (None, 0, None, 0)}
     assert len(judgment.calls) == 3
 
@@ -102,11 +102,11 @@ def test_known_verdicts_are_not_asked_again() -> None:
 def test_what_a_cascade_says_of_itself() -> None:
     """Both judges, their routes and the threshold; a resumed run keeps the prompts it began with."""
     cascade = Cascade(CHEAP, STRONG, 0.75)
-    said = cascade.describe()
-    assert (said["mode"], said["threshold"], said["cheap"]["mode"]) == ("cascade", 0.75, "decision")
-    assert (said["cheap"]["route"], said["strong"]["route"]) == ("cheap", "strong")
+    answers = cascade.describe()
+    assert (answers["mode"], answers["threshold"], answers["cheap"]["mode"]) == ("cascade", 0.75, "decision")
+    assert (answers["cheap"]["route"], answers["strong"]["route"]) == ("cheap", "strong")
     assert cascade.needs == ("reference",)
-    assert as_begun(cascade, said) == cascade
+    assert as_begun(cascade, answers) == cascade
 
 
 def test_what_no_cascade_can_be_made_of() -> None:

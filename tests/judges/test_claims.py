@@ -98,7 +98,7 @@ def test_more_support_never_lowers_a_grade(kinds: dict[str, Any]) -> None:
     supports = [ClaimSupport(claim=claim, support=kind) for claim, kind in kinds.items()]
     for claim in "123":
         if kinds.get(claim) != "contradicts":
-            better = [one for one in supports if one.claim != claim]
+            better = [item for item in supports if item.claim != claim]
             better.append(ClaimSupport(claim=claim, support="full"))
             for scale in (BINARY, GRADED):
                 assert grade_of_supports(better, CLAIMS, scale) >= grade_of_supports(supports, CLAIMS, scale)
@@ -110,8 +110,8 @@ def test_the_scale_costs_no_second_call() -> None:
     """Binary and graded verdicts follow from one row: what is asked is the same."""
     binary, graded = make_judge("support/binary", "claims"), make_judge("support/graded", "claims")
     assert (binary.scale, graded.scale) == (BINARY, GRADED)
-    (one,), (other,) = (next(judge.inquire(trace(BORN))) for judge in (binary, graded))
-    assert one.digest == other.digest
+    (first,), (other,) = (next(judge.inquire(trace(BORN))) for judge in (binary, graded))
+    assert first.digest == other.digest
     assert make_judge("support/graded", "claims", relevant=3).scale.relevant == 3
     assert make_judge("claims/support", "claims").scale == BINARY
 

@@ -42,7 +42,7 @@ def test_decision_models_answer_cell_by_cell() -> None:
     assert {o.evidence for o in judgment.outcomes} == {None}
     asked = waves[0][0].questionnaire
     assert asked is not None
-    assert [one.data["claim"] for one in asked.questions] == [claim.text for claim in CLAIMS]
+    assert [item.data["claim"] for item in asked.questions] == [claim.text for claim in CLAIMS]
     assert asked.shared == {"question": QUERY, "chunk": {"text": DIRECTED}}
     both = waves[1][0].questionnaire
     assert both is not None
@@ -105,10 +105,10 @@ def test_prompts_of_other_modes_are_refused() -> None:
 def test_a_judge_keeps_the_prompts_it_began_with(mode: Any) -> None:
     """What it tells of itself makes it again, and is plain JSON."""
     judge = make_judge("support/graded", mode)
-    told = judge.describe()
-    assert json.loads(json.dumps(told)) == told
-    assert told["mode"] == mode
-    assert as_begun(judge, told).describe() == told
+    result = judge.describe()
+    assert json.loads(json.dumps(result)) == result
+    assert result["mode"] == mode
+    assert as_begun(judge, result).describe() == result
 
 
 def test_a_table_scripts_rows() -> None:
@@ -136,10 +136,10 @@ def test_cells_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: bytes) -> bytes:
         body = json.loads(request.partition(b"\r\n\r\n")[2])
         asked.append(body)
-        told = json.dumps(body["input"])
-        said = next((values for text, values in shares.items() if told.count(text) and len(asked) < 3), [0.7])
+        outcome = json.dumps(body["input"])
+        message = next((values for text, values in shares.items() if outcome.count(text) and len(asked) < 3), [0.7])
         rows = [
-            {"type": "predicate", "name": f"c{number}", "probability": share} for number, share in enumerate(said, 1)
+            {"type": "predicate", "name": f"c{number}", "probability": share} for number, share in enumerate(message, 1)
         ]
         usage = {"input_tokens": 9, "output_tokens": 0}
         text = json.dumps({"model": "m", "answers": rows, "usage": usage}).encode()
@@ -151,8 +151,8 @@ def test_cells_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         options = Options(params={"dialect": "openai"}, concurrency=1, base_url=server.url)
         with Evaluator("decisions/m", mode="claims", cache=False, options=options) as evaluator:
             (result,) = evaluator.evaluate(trace(DIRECTED, BORN)).results
-    outcomes = [one for one in result.outcomes if one.kind == "verdict"]
-    assert [{cell.claim for cell in one.supports or ()} for one in outcomes] == [{"1"}, {"2"}]
+    outcomes = [item for item in result.outcomes if item.kind == "verdict"]
+    assert [{cell.claim for cell in item.supports or ()} for item in outcomes] == [{"1"}, {"2"}]
     assert result.claims is not None
     assert result.claims.together == {"3": True}
     names = [[question["name"] for question in body["questions"]] for body in asked]

@@ -105,7 +105,7 @@ def test_a_doubled_chunk_is_asked_again() -> None:
 def test_quotes_that_are_not_there_are_told_and_policy_decides() -> None:
     """Under `flag` the support counts and says so; under `required` its chunk has no verdict."""
     flagged = judged(cell(1, "full", "words of nobody"), cell(2, "full", "born in Uppsala"))
-    assert [one.quote_found for one in flagged.supports] == [False, True]
+    assert [item.quote_found for item in flagged.supports] == [False, True]
     assert flagged.evidence == "born in Uppsala"
     assert not flagged.unsupported
     alone = judged(cell(1, "full", "words of nobody"))

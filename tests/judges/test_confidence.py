@@ -78,10 +78,10 @@ def test_each_entry_of_a_listwise_reply_has_its_own() -> None:
         ("true", {"true": 0.9, "false": 0.1}),
         "}]}",
     )
-    one, two = read_confidence(text, BINARY, 1, 1), read_confidence(text, BINARY, 0, 2)
-    assert one is not None
+    first, two = read_confidence(text, BINARY, 1, 1), read_confidence(text, BINARY, 0, 2)
+    assert first is not None
     assert two is not None
-    assert (one.confidence, two.confidence) == pytest.approx((0.9, 0.2))
+    assert (first.confidence, two.confidence) == pytest.approx((0.9, 0.2))
     assert read_confidence(text, BINARY, 1, 3) is None
 
 

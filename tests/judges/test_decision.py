@@ -24,13 +24,13 @@ ODD = DecisionAnswer((), "unparsable", "odd")
 
 def answers(*each: float | DecisionAnswer) -> Completion:
     """Make a completion of probabilities and of whole answers."""
-    rows = [one if isinstance(one, DecisionAnswer) else sure(one).answers[0] for one in each]
+    rows = [item if isinstance(item, DecisionAnswer) else sure(item).answers[0] for item in each]
     return Completion("", answers=tuple(rows))
 
 
 def told(judgment: Any) -> list[Any]:
     """Return the probability of each outcome, or why there is none."""
-    return [one.why if isinstance(one, NoVerdict) else one.confidence for one in judgment.outcomes]
+    return [item.why if isinstance(item, NoVerdict) else item.confidence for item in judgment.outcomes]
 
 
 def test_one_request_holds_a_traces_questions() -> None:
@@ -228,9 +228,9 @@ def test_names_of_prompts_go_over() -> None:
 def test_what_the_judge_says_of_itself() -> None:
     """Prompt, layout and packing stand in a run's manifest; the threshold moves the scale."""
     judge = Decision(GRADED_PROMPT, layout="input", relevant=1, most=7)
-    said = judge.describe()
-    assert (said["mode"], said["layout"], said["most"]) == ("decision", "input", 7)
-    assert said["prompt"]["digest"] == form(GRADED_PROMPT, "input").digest.hex()
+    replies = judge.describe()
+    assert (replies["mode"], replies["layout"], replies["most"]) == ("decision", "input", 7)
+    assert replies["prompt"]["digest"] == form(GRADED_PROMPT, "input").digest.hex()
     assert judge.scale.relevant == 1
     assert Decision(BINARY_PROMPT).needs == ("reference",)
     assert Decision("relevance/decision").needs == ()

@@ -76,9 +76,9 @@ def test_sound_and_irrelevant_verdicts_are_left_alone(policy: Any) -> None:
 def test_the_threshold_says_what_needs_evidence() -> None:
     """Of a graded judge the verdicts from the threshold on need evidence, wherever it is put."""
     for relevant, kind in ((2, "verdict"), (1, "no_verdict")):
-        told = json.dumps(graded(1, "invented words here"))
+        result = json.dumps(graded(1, "invented words here"))
         asking = Pointwise("support/graded", relevant=relevant, evidence="required")
-        backend = FakeBackend(lambda _, told=told: told)
+        backend = FakeBackend(lambda _, outcome=result: outcome)
         with Evaluator(backend, judge=asking, cache=False) as evaluator:
             run = evaluator.evaluate(trace_of(TEXT))
         assert run.results[0].outcomes[0].kind == kind
@@ -133,21 +133,21 @@ def test_every_place_tells_the_same_count(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with ChatServer(verdict=sloppy) as server:
         (tmp_path / "data.jsonl").write_text(trace_of(TEXT, "Another text.").model_dump_json() + "\n")
-        told = shell(
+        result = shell(
             *("run", "data.jsonl", "--model", "openai/m", "--base-url", server.url, "--out", "runs"),
             *("-o", "run.md"),
             OPENAI_API_KEY="x",
         )
-        assert told.code == 0, told.err
+        assert result.code == 0, result.err
         run = EvalRun.load(next((tmp_path / "runs").iterdir()))
-        said = "2 relevant verdicts rest on no quote found in their chunks; the means count them"
+        message = "2 relevant verdicts rest on no quote found in their chunks; the means count them"
         assert run.manifest.judge["evidence"] == "flag"
         assert run.manifest.tally.unsupported == 2
-        assert next(remark.text for remark in remarks_of(run.manifest)) == said
-        assert said in told.out
-        assert said in (tmp_path / "run.md").read_text()
-        assert said in as_markdown(run)
-        assert said in run._repr_html_()
+        assert next(remark.text for remark in remarks_of(run.manifest)) == message
+        assert message in result.out
+        assert message in (tmp_path / "run.md").read_text()
+        assert message in as_markdown(run)
+        assert message in run._repr_html_()
         assert head(run.manifest)["unsupported"] == 2
         assert metrics_of(run)["judge_eval/unsupported"] == 2
         assert rescore(run, ["MRR"]).manifest.tally.unsupported == 2

@@ -37,12 +37,12 @@ def test_a_graded_verdict_keeps_them_and_a_binary_one_does_not() -> None:
     """One for each grade, 1 in all; probability of relevance and mean grade follow from them."""
     run = judged()
     for verdict in verdicts(run):
-        told = verdict.grade_probabilities
-        assert told is not None
-        assert len(told) == 4
-        assert sum(told) == pytest.approx(1)
-        assert verdict.confidence == pytest.approx(sum(told[2:]))
-        assert verdict.expected_grade == pytest.approx(sum(g * p for g, p in enumerate(told)))
+        result = verdict.grade_probabilities
+        assert result is not None
+        assert len(result) == 4
+        assert sum(result) == pytest.approx(1)
+        assert verdict.confidence == pytest.approx(sum(result[2:]))
+        assert verdict.expected_grade == pytest.approx(sum(g * p for g, p in enumerate(result)))
     assert any(0 < max(v.grade_probabilities or ()) < 1 for v in verdicts(run))
     with Evaluator("fake/overlap", mode="decision", cache=False) as evaluator:
         assert {v.grade_probabilities for v in verdicts(evaluator.evaluate(rows()[:2]))} == {None}
@@ -87,10 +87,10 @@ def test_a_run_of_before_is_read_and_not_guessed_at(tmp_path: Path) -> None:
 
 
 def _without(result: Any) -> Any:
-    told = json.loads(result.model_dump_json())
-    for outcome in told["outcomes"]:
+    document = json.loads(result.model_dump_json())
+    for outcome in document["outcomes"]:
         del outcome["grade_probabilities"]
-    return type(result).model_validate_json(json.dumps(told))
+    return type(result).model_validate_json(json.dumps(document))
 
 
 def test_a_panel_has_the_mean_of_its_members() -> None:
@@ -129,6 +129,6 @@ def test_tables_have_a_column_of_lists(tmp_path: Path) -> None:
     write_as(run, tmp_path / "run.parquet")
     table = parquet.read_table(tmp_path / "run.parquet")
     assert table.column("grade_probabilities").to_pylist() == expected
-    assert [list(one) for one in run.verdicts_frame()["grade_probabilities"]] == expected
+    assert [list(item) for item in run.verdicts_frame()["grade_probabilities"]] == expected
     pytest.importorskip("polars")
     assert run.verdicts_frame("polars")["grade_probabilities"].to_list() == expected

@@ -42,8 +42,8 @@ def newest(out: Path) -> EvalRun:
 
 def test_it_runs_by_its_name_and_its_calls_are_shown(desk: Desk) -> None:
     """`--judge NAME` judges; the manifest names the kind; prompt and reply stand on the page of the run."""
-    told = desk("run", "data.jsonl", *HOW, "--out", "runs")
-    assert told.code == 0, told.err
+    outcome = desk("run", "data.jsonl", *HOW, "--out", "runs")
+    assert outcome.code == 0, outcome.err
     run = newest(desk.folder / "runs")
     record = run.manifest.judge
     assert (record["mode"], record["judge"]) == ("quoting", "quoting/1")
@@ -58,9 +58,9 @@ def test_it_runs_by_its_name_and_its_calls_are_shown(desk: Desk) -> None:
 
 def test_a_dry_run_counts_its_calls(desk: Desk) -> None:
     """The plan of an installed kind says what would be asked, and nobody is asked."""
-    told = desk("run", "data.jsonl", *HOW, "--dry-run")
-    assert told.code == 0, told.err
-    assert "6 calls" in told.out + told.err
+    result = desk("run", "data.jsonl", *HOW, "--dry-run")
+    assert result.code == 0, result.err
+    assert "6 calls" in result.out + result.err
     assert not (desk.folder / "runs").exists()
 
 
@@ -74,8 +74,8 @@ def test_a_resumed_run_keeps_the_version_of_its_prompt(desk: Desk) -> None:
     state = json.loads((folder / "manifest.json").read_text())
     state |= {"status": "interrupted", "finished": None, "aggregates": {}, "results": None}
     (folder / "manifest.json").write_text(json.dumps(state))
-    told = desk(*asked, "--prompt", "support/binary", "--offline", "--resume", folder)
-    assert told.code == 0, told.err
+    result = desk(*asked, "--prompt", "support/binary", "--offline", "--resume", folder)
+    assert result.code == 0, result.err
     manifest = EvalRun.load(folder).manifest
     assert manifest.status == "done"
     prompt: Any = manifest.judge["prompt"]
@@ -96,8 +96,8 @@ def test_its_batch_is_the_online_run(desk: Desk) -> None:
             ("batch", "fetch", "batch"),
             ("batch", "import", "batch", "--out", "runs", *scored),
         ):
-            told = desk(*words, **key)
-            assert told.code == 0, told.err
+            result = desk(*words, **key)
+            assert result.code == 0, result.err
         assert desk("batch", "export", "data.jsonl", *model, "--cascade", "openai/n", "--out", "b").code == 2
     online, batched = newest(desk.folder / "online"), newest(desk.folder / "runs")
     assert batched.manifest.judge == online.manifest.judge
@@ -107,12 +107,12 @@ def test_its_batch_is_the_online_run(desk: Desk) -> None:
 
 def test_its_settings_are_never_dropped(desk: Desk) -> None:
     """What the kind does not take is refused, with its name, before the first call."""
-    told = desk("run", "data.jsonl", *HOW, "--repeat", "3")
-    assert told.code == 2
-    assert "'quoting' already has a policy; leave `sample` out" in told.err
-    told = desk("run", "data.jsonl", *HOW, "--evidence", "required")
-    assert told.code == 2
-    assert "leave `evidence` out" in told.err
+    result = desk("run", "data.jsonl", *HOW, "--repeat", "3")
+    assert result.code == 2
+    assert "'quoting' already has a policy; leave `sample` out" in result.err
+    result = desk("run", "data.jsonl", *HOW, "--evidence", "required")
+    assert result.code == 2
+    assert "leave `evidence` out" in result.err
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -173,7 +173,7 @@ REPLIES = st.one_of(
 @given(st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=6), st.data())
 def test_no_reply_ever_shifts_a_rank(texts: list[str], data: st.DataObject) -> None:
     """Whatever is replied there are as many outcomes as chunks, each from an entry about that very chunk."""
-    said: dict[str, list[object]] = {}
+    messages: dict[str, list[object]] = {}
 
     def answer(request: Request) -> Reply:
         if request.form.listwise:
@@ -182,14 +182,14 @@ def test_no_reply_ever_shifts_a_rank(texts: list[str], data: st.DataObject) -> N
                 for item in json.loads(reply.text)["verdicts"]:
                     number = item["id"]
                     if type(number) is int and 1 <= number <= len(request.passages):
-                        said.setdefault(request.passages[number - 1].text, []).append(item["verdict"])
+                        messages.setdefault(request.passages[number - 1].text, []).append(item["verdict"])
             return reply
         verdict = data.draw(st.booleans())
-        said.setdefault(request.passages[0].text, []).append(verdict)
+        messages.setdefault(request.passages[0].text, []).append(verdict)
         return one(verdict, "quote")
 
     judgment, _ = drive(Listwise(window=3), trace_of(*texts), answer)
     assert [outcome.chunk_id for outcome in judgment.outcomes] == [f"c{n + 1}" for n in range(len(texts))]
     for text, outcome in zip(texts, judgment.outcomes, strict=True):
         if outcome.kind == "verdict" and text:
-            assert any(given is bool(outcome.grade) for given in said[text])
+            assert any(given is bool(outcome.grade) for given in messages[text])

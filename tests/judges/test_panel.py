@@ -49,19 +49,19 @@ def answer(request: Request, *grades: int) -> Completion:
 )
 def test_grades_are_combined(grades: tuple[int | None, ...], vote: Any, expected: int) -> None:
     """Majority, median and mean, with ties and failures, as documented; the mean grade is kept."""
-    found = combine("c", verdicts(*grades), GRADED, vote, 1)
-    assert found.kind == "verdict"
-    assert (found.grade, found.relevant) == (expected, expected >= 2)
+    result = combine("c", verdicts(*grades), GRADED, vote, 1)
+    assert result.kind == "verdict"
+    assert (result.grade, result.relevant) == (expected, expected >= 2)
     there = [g for g in grades if g is not None]
-    assert found.expected_grade == pytest.approx(sum(there) / len(there))
-    assert found.confidence == pytest.approx(sum(g >= 2 for g in there) / len(there))
+    assert result.expected_grade == pytest.approx(sum(there) / len(there))
+    assert result.confidence == pytest.approx(sum(g >= 2 for g in there) / len(there))
 
 
 def test_without_a_quorum_there_is_no_verdict() -> None:
     """Too few verdicts make a `NoVerdict` with the first reason, never a grade."""
-    found = combine("c", verdicts(3, None, None), GRADED, "majority", 2)
-    assert found.kind == "no_verdict"
-    assert found.why == "refused"
+    result = combine("c", verdicts(3, None, None), GRADED, "majority", 2)
+    assert result.kind == "no_verdict"
+    assert result.why == "refused"
     assert combine("c", verdicts(None, None), GRADED, "majority", 1).kind == "no_verdict"
 
 
@@ -94,9 +94,9 @@ def test_a_failing_member_does_not_sink_the_rest() -> None:
     assert run.status == "incomplete"
     assert result.votes == {"good": (1, 0, None), "bad": (None, None, None)}
     assert [o.kind == "verdict" and o.relevant for o in result.outcomes] == [True, False, False]
-    told = member_agreement(run)
-    assert told is not None
-    assert [(m.name, m.n, m.failed) for m in told.members] == [("good", 2, 0), ("bad", 0, 2)]
+    outcome = member_agreement(run)
+    assert outcome is not None
+    assert [(m.name, m.n, m.failed) for m in outcome.members] == [("good", 2, 0), ("bad", 0, 2)]
 
 
 def test_a_panel_that_fails_throughout_has_counts_and_no_figures() -> None:
@@ -162,10 +162,10 @@ def test_samples_are_distinct_requests_and_flips_are_counted() -> None:
     assert sorted(r.sample for r in backend.requests) == [0, 0, 1, 1, 2, 2]
     assert run.results[0].votes["sample 3"] == (1, 1, None)
     assert [o.kind == "verdict" and o.grade for o in run.results[0].outcomes] == [1, 0, 0]
-    told = member_agreement(run)
-    assert told is not None
-    assert (told.chunks, told.flips.value) == (2, 0.5)
-    assert [m.dissents for m in told.members] == [0, 0, 1]
+    result = member_agreement(run)
+    assert result is not None
+    assert (result.chunks, result.flips.value) == (2, 0.5)
+    assert [m.dissents for m in result.members] == [0, 0, 1]
 
 
 def test_a_resumed_panel_keeps_what_it_decided(tmp_path: Path) -> None:
@@ -191,18 +191,18 @@ def test_a_resumed_panel_keeps_what_it_decided(tmp_path: Path) -> None:
 
 def test_panels_that_cannot_work_are_refused() -> None:
     """One member, two of a name, another scale, an odd quorum: each is named before anything is asked."""
-    one = Member("a", Pointwise())
+    first = Member("a", Pointwise())
     for members, more in (
-        ([one], {}),
-        ([one, one], {}),
-        ([one, Member("b", Pointwise("support/graded"))], {}),
-        ([one, Member("b", Pointwise())], {"quorum": 3}),
-        ([one, Member("b", Pointwise())], {"vote": "loudest"}),
+        ([first], {}),
+        ([first, first], {}),
+        ([first, Member("b", Pointwise("support/graded"))], {}),
+        ([first, Member("b", Pointwise())], {"quorum": 3}),
+        ([first, Member("b", Pointwise())], {"vote": "loudest"}),
     ):
         with pytest.raises(ConfigError):
             Panel(members, **more)  # type: ignore[arg-type]
     assert Routed({"a": FakeBackend.table({})}).identity is None
-    assert Panel([one, Member("b", Pointwise())]).scale == BINARY
+    assert Panel([first, Member("b", Pointwise())]).scale == BINARY
 
 
 def test_concurrency_bounds_all_models_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,11 +254,11 @@ def test_a_quote_from_the_title_counts() -> None:
 def test_any_piece_of_a_text_is_found_in_it(text: str, start: int, length: int) -> None:
     """A verbatim piece of a passage is found where it has two words; a blank one is no quote."""
     piece = text[start : start + length]
-    found = evidence_found(piece, Passage(text))
+    result = evidence_found(piece, Passage(text))
     if not piece.strip():
-        assert found is None
+        assert result is None
     elif len(re.findall(r"\w+", piece)) >= 2 and "." not in piece:
-        assert found is True
+        assert result is True
 
 
 @given(st.lists(st.text("abc éß", min_size=1).map(str.strip).filter(bool), min_size=1))

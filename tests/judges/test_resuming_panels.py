@@ -85,9 +85,9 @@ def test_a_run_says_how_many_verdicts_rest_on_fewer_members(tmp_path: Path) -> N
     """The tally counts them, and terminal and Markdown say so; blank chunks do not count."""
     run = judged(members(b=("c1", "c2"), c=("c1",)), tmp_path)
     assert run.manifest.tally.fewer_votes == 2
-    told = "2 verdicts rest on fewer members than the panel has; resume the run to ask the others again"
-    assert [remark.text for remark in remarks_of(run.manifest) if remark.about == "votes"] == [told]
-    assert told in as_markdown(run)
+    message = "2 verdicts rest on fewer members than the panel has; resume the run to ask the others again"
+    assert [remark.text for remark in remarks_of(run.manifest) if remark.about == "votes"] == [message]
+    assert message in as_markdown(run)
     assert run.status == "incomplete"
     assert run.manifest.tally.failures == {"empty": 1}
     whole = judged(members(), tmp_path / "whole")
@@ -123,8 +123,8 @@ def test_a_run_of_an_older_version_keeps_its_votes(tmp_path: Path) -> None:
     old = run.results[0].model_copy(update={"parts": {}})
     path.write_text(old.model_dump_json(exclude={"parts"}) + "\n")
     manifest = run.folder / "manifest.json"
-    told = run.manifest.model_copy(update={"results": None})
-    manifest.write_text(told.model_dump_json())
+    result = run.manifest.model_copy(update={"results": None})
+    manifest.write_text(result.model_dump_json())
     models = members()
     resumed = judged(models, tmp_path, resume=str(run.folder))
     assert asked(models) == {"a": [], "b": [], "c": ["c1"]}

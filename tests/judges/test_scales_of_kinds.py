@@ -85,12 +85,12 @@ def test_a_cascade_grades_on_any_scale(scale: Scale, tmp_path: Path) -> None:
 
 def test_judges_of_one_panel_need_equal_scales_whatever_the_words(tmp_path: Path) -> None:
     """Grades and threshold must be the same; descriptions of the levels may differ."""
-    one, other = (SCALES[span] for span in ("0-4", "1-5"))
-    quick = prompt_file(tmp_path, "decision", one)
+    first, other = (SCALES[span] for span in ("0-4", "1-5"))
+    quick = prompt_file(tmp_path, "decision", first)
     differs = prompt_file(tmp_path, "pointwise", other)
     with pytest.raises(ConfigError, match=r"cheap 0-4 \(relevant from 3\), strong 1-5 \(relevant from 4\)"):
         cascade(quick, differs)
-    same = prompt_file(tmp_path, "pointwise", one)
+    same = prompt_file(tmp_path, "pointwise", first)
     same.write_text(same.read_text().replace("supports 1 of", "shows 1 of"))
     cascade(quick, same)
 

@@ -67,11 +67,11 @@ def stages(found: Judgment) -> list[Stage | None]:
 
 def test_what_is_sure_stands_and_the_rest_is_asked_again() -> None:
     """Each verdict says its stage; a chunk without text is asked of none; the votes show what both said."""
-    found = judged(two())
-    assert stages(found) == ["cheap", "strong", "strong", "cheap"]
-    assert found.votes == {"cheap": (0, 1, None, 1, 1), "strong": (None, 0, None, 1, None)}
-    assert [outcome.chunk_id for outcome in found.outcomes] == [chunk.id for chunk in TRACE.chunks]
-    first = found.outcomes[0]
+    result = judged(two())
+    assert stages(result) == ["cheap", "strong", "strong", "cheap"]
+    assert result.votes == {"cheap": (0, 1, None, 1, 1), "strong": (None, 0, None, 1, None)}
+    assert [outcome.chunk_id for outcome in result.outcomes] == [chunk.id for chunk in TRACE.chunks]
+    first = result.outcomes[0]
     assert first.kind == "verdict"
     assert (first.reason, first.confidence) == (None, 0.02)  # a decision model gives no reason
 
@@ -79,16 +79,16 @@ def test_what_is_sure_stands_and_the_rest_is_asked_again() -> None:
 @pytest.mark.parametrize(("threshold", "kept"), [(0.97, 2), (0.98, 1), (1.0, 0), (None, 0), (0.5, 4)])
 def test_the_threshold_is_compared_in_hundredths(threshold: float | None, kept: int) -> None:
     """.97 is kept from .97 on, .98 is not; without a threshold nothing is kept."""
-    found = stages(judged(two(threshold)))
-    assert found.count("cheap") == kept
-    assert found.count("strong") == 4 - kept
+    result = stages(judged(two(threshold)))
+    assert result.count("cheap") == kept
+    assert result.count("strong") == 4 - kept
 
 
 def test_positives_are_explained_on_demand() -> None:
     """What the cheap judge finds relevant goes on too, however sure it is, and the strong verdict stands."""
-    found = judged(two(explain_positives=True))
-    assert [o.stage for o in found.outcomes if o.kind == "verdict"] == ["cheap", "strong", "strong", "strong"]
-    last = found.outcomes[-1]
+    result = judged(two(explain_positives=True))
+    assert [o.stage for o in result.outcomes if o.kind == "verdict"] == ["cheap", "strong", "strong", "strong"]
+    last = result.outcomes[-1]
     assert last.kind == "verdict"
     assert not last.relevant
 
@@ -99,11 +99,11 @@ def test_a_failure_of_the_cheap_judge_is_escalated_and_one_of_the_strong_stands(
     def refuse(_: Any) -> Any:
         return RefusedError("no")
 
-    found = judged(two(), cheap=FakeBackend(refuse))
-    assert [o.stage for o in found.outcomes if o.kind == "verdict"] == ["strong", "strong", "strong", "strong"]
-    assert found.votes["cheap"] == (None,) * 5
-    found = judged(two(), strong=FakeBackend(refuse))
-    assert [o.kind for o in found.outcomes] == ["verdict", "no_verdict", "no_verdict", "no_verdict", "verdict"]
+    result = judged(two(), cheap=FakeBackend(refuse))
+    assert [o.stage for o in result.outcomes if o.kind == "verdict"] == ["strong", "strong", "strong", "strong"]
+    assert result.votes["cheap"] == (None,) * 5
+    result = judged(two(), strong=FakeBackend(refuse))
+    assert [o.kind for o in result.outcomes] == ["verdict", "no_verdict", "no_verdict", "no_verdict", "verdict"]
 
 
 def test_known_verdicts_of_either_stage_are_not_asked_for_again() -> None:
@@ -116,13 +116,13 @@ def test_known_verdicts_of_either_stage_are_not_asked_for_again() -> None:
 
     def answer(request: Any) -> Any:
         asked.append((request.route, request.chunk_ids))
-        told = rules.reply(request, [rules.Opinion(True, "three", confidence=0.6) for _ in request.passages])
-        return told if isinstance(told, Completion) else Completion(told)
+        outcome = rules.reply(request, [rules.Opinion(True, "three", confidence=0.6) for _ in request.passages])
+        return outcome if isinstance(outcome, Completion) else Completion(outcome)
 
-    found, _ = drive(two(), TRACE, answer, known)
+    result, _ = drive(two(), TRACE, answer, known)
     assert asked == [("cheap", ("refused", "relevant")), ("strong", ("refused",)), ("strong", ("relevant",))]
-    assert [found.outcomes[0], found.outcomes[1]] == list(known.values())
-    assert found.votes == {"cheap": (None, None, None, 1, 1), "strong": (None, None, None, 1, 1)}
+    assert [result.outcomes[0], result.outcomes[1]] == list(known.values())
+    assert result.votes == {"cheap": (None, None, None, 1, 1), "strong": (None, None, None, 1, 1)}
 
 
 def test_a_run_goes_on_where_the_strong_judge_failed(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_a_cheap_chat_model_is_asked_for_probabilities(monkeypatch: pytest.Monke
     judge = cascade_of("openai/a", "openai/b", threshold=0.9)
     with Evaluator(models, judge=judge, options=Options(params={"top_logprobs": 3}), cache=False) as evaluator:
         assert isinstance(evaluator.stack, Stacks)
-        told = {route: dict(i.params) for route, i in evaluator.stack.identities().items() if i is not None}
-    assert (told["cheap"]["logprobs"], told["cheap"]["top_logprobs"]) == ("true", "3")
-    assert "logprobs" not in told["strong"]
+        values = {route: dict(i.params) for route, i in evaluator.stack.identities().items() if i is not None}
+    assert (values["cheap"]["logprobs"], values["cheap"]["top_logprobs"]) == ("true", "3")
+    assert "logprobs" not in values["strong"]
 
 
 def test_a_bound_for_labels_does_not_hold_where_positives_are_explained() -> None:
@@ -180,8 +180,8 @@ def test_a_bound_for_labels_does_not_hold_where_positives_are_explained() -> Non
     rests = Guarantee("0" * 64, "people", 0.05, 0.95, 0.05, 100, 0.5)
     with pytest.raises(ConfigError, match="does not hold where positives are explained"):
         Cascade(Decision(), Pointwise(), 0.9, explain_positives=True, guarantee=rests)
-    told = Cascade(Decision(), Pointwise(), 0.9, guarantee=rests).describe()
-    assert json.loads(json.dumps(told))["guarantee"]["bound"] == 0.05
+    result = Cascade(Decision(), Pointwise(), 0.9, guarantee=rests).describe()
+    assert json.loads(json.dumps(result))["guarantee"]["bound"] == 0.05
 
 
 def test_a_worker_of_a_cluster_judges_by_two() -> None:

@@ -108,17 +108,17 @@ def test_a_judge_on_a_route_states_what_the_judge_states() -> None:
 def test_a_minimal_judge_needs_nothing_more() -> None:
     """What it does not state has an answer: no claims, every trace, no split, verdicts to go on from."""
     judge = Minimal()
-    one = trace_of("one", "two")
+    first = trace_of("one", "two")
     assert not judges_by_claims(judge)
     assert not judges_chunks_alone(judge)
-    check_trace(judge, one)
+    check_trace(judge, first)
     (request,) = next(Claims().inquire(trace(BORN, claims=None)))
     assert imagined_split(judge, request) is None
-    judgment, waves = drive(judge, one, [])
+    judgment, waves = drive(judge, first, [])
     assert waves == []
-    assert is_complete(judge, one, judgment)
+    assert is_complete(judge, first, judgment)
     with pytest.raises(StopIteration) as stop:
-        next(plan_of(judge, one, judgment))
+        next(plan_of(judge, first, judgment))
     assert stop.value.value == judgment
 
 

@@ -201,13 +201,13 @@ def test_a_command_ends_with_its_documented_code(wire: str, tmp_path: Path) -> N
     model = [asked.model, "--mode", asked.mode, *(word for pair in asked.params for word in ("-p", pair))]
     with WIRES[wire].server() as server:
         server.seed = 0
-        told = Shell(tmp_path)(
+        result = Shell(tmp_path)(
             *("run", "traces.jsonl", "--model", *model, "--base-url", server.url, "--concurrency", "1"),
             *("--attempts", "1", "--metrics", "AP@2", "--out", "runs"),
             OPENAI_API_KEY=KEY,
             ANTHROPIC_API_KEY=KEY,
             GEMINI_API_KEY=KEY,
         )
-    assert told.code == 3, told
-    assert "Traceback" not in told.err
-    assert not holds_key(told.out + told.err)
+    assert result.code == 3, result
+    assert "Traceback" not in result.err
+    assert not holds_key(result.out + result.err)

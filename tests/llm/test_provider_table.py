@@ -166,11 +166,11 @@ def test_a_local_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_an_unknown_provider_is_answered_with_the_way_out(tmp_path: Path) -> None:
     """The nearest names, and what works with any other server."""
     (tmp_path / "t.jsonl").write_text(TRACE.model_dump_json() + "\n", encoding="utf-8")
-    told = Shell(tmp_path)("run", "t.jsonl", "--model", "olama/x")
-    assert told.code == 2
-    assert "no provider 'olama'; did you mean 'ollama'" in told.err
-    assert "--model openai/NAME" in told.err
-    assert "--base-url https://HOST/v1" in told.err
+    result = Shell(tmp_path)("run", "t.jsonl", "--model", "olama/x")
+    assert result.code == 2
+    assert "no provider 'olama'; did you mean 'ollama'" in result.err
+    assert "--model openai/NAME" in result.err
+    assert "--base-url https://HOST/v1" in result.err
 
 
 def test_the_key_of_a_provider_stays_with_it(server: Picky, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +214,9 @@ def test_the_host_of_a_project_is_trusted_first(tmp_path: Path) -> None:
     text = CONFIG.format(url="https://evil.example/v1").replace("MINE_KEY", "OPENAI_API_KEY")
     (tmp_path / "judge_eval.toml").write_text(text, encoding="utf-8")
     (tmp_path / "t.jsonl").write_text(TRACE.model_dump_json() + "\n", encoding="utf-8")
-    told = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--no-cache", OPENAI_API_KEY=KEY)
-    assert told.code == 2
-    assert "names the host evil.example, which you have not named" in told.err
+    result = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--no-cache", OPENAI_API_KEY=KEY)
+    assert result.code == 2
+    assert "names the host evil.example, which you have not named" in result.err
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def test_a_provider_that_takes_batches_exports_them(monkeypatch: pytest.MonkeyPa
         call("batch", "export", data, "--model", "mine/x", "--out", tmp_path / "b", "--base-url", server.url)
         assert list((tmp_path / "b").rglob("*.jsonl"))
         again = ("--out", tmp_path / "c", "--base-url", server.url, "--lacking", "seed")
-        told = call("batch", "export", data, "--model", "mine/x", *again, code=2)
-        assert "mine/x takes no lacking" in told.output
+        result = call("batch", "export", data, "--model", "mine/x", *again, code=2)
+        assert "mine/x takes no lacking" in result.output
 
 
 def test_batches_go_to_no_server_that_nobody_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_batches_go_to_no_server_that_nobody_named(monkeypatch: pytest.MonkeyPat
     install_providers(monkeypatch, {"mine": Provider(create, takes_batches=True)})
     data = tmp_path / "traces.jsonl"
     data.write_text(json.dumps(TRACE) + "\n", encoding="utf-8")
-    told = call("batch", "export", data, "--model", "mine/x", "--out", tmp_path / "b", code=2)
-    assert "http://127.0.0.1:9/v1" in told.output
+    result = call("batch", "export", data, "--model", "mine/x", "--out", tmp_path / "b", code=2)
+    assert "http://127.0.0.1:9/v1" in result.output
 
 
 def test_modes_follow_what_a_provider_states(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,10 +87,10 @@ def by_claims(form: str, blocks: Mapping[str, str], texts: Sequence[str]) -> dic
                 {"id": n, "quotes": [quote] if each else [], "covered": each} for n, each in enumerate(covered, 1)
             ]
         }
-    said = [_row(claims, text) for text in texts]
+    values = [_row(claims, text) for text in texts]
     if form == "support":
-        return said[0]
-    return {"chunks": [{"id": number, **row} for number, row in enumerate(said, 1)]}
+        return values[0]
+    return {"chunks": [{"id": number, **row} for number, row in enumerate(values, 1)]}
 
 
 def _row(claims: Sequence[str], text: str) -> dict[str, Any]:

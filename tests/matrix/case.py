@@ -46,9 +46,9 @@ def facts(run: EvalRun, bodies: Counter[str] | None = None) -> Facts:
     """Read the facts of a run."""
     results = {}
     for result in run.results:
-        told = result.model_dump(mode="json", exclude={"position", "trace", "digest", "v"})
-        calls = [{name: value for name, value in call.items() if name != "key"} for call in told["calls"]]
-        results[result.trace_id] = {**told, "calls": sorted(calls, key=json.dumps)}
+        outcome = result.model_dump(mode="json", exclude={"position", "trace", "digest", "v"})
+        calls = [{name: value for name, value in call.items() if name != "key"} for call in outcome["calls"]]
+        results[result.trace_id] = {**outcome, "calls": sorted(calls, key=json.dumps)}
     tally = run.manifest.tally.model_dump(mode="json")
     counted = ("traces", "verdicts", "failed_verdicts", "failures", "unsupported", "stages")
     totals = {name: tally[name] for name in ("calls", "input_tokens", "output_tokens")}
@@ -137,11 +137,11 @@ class Case:
         Raises:
             RefusedError: It said that it is used wrongly (exit code 2).
         """
-        told = self.desk(*arguments, OPENAI_API_KEY="k")
-        if told.code == 2 and 2 not in codes:
-            raise RefusedError(f"{told.out}\n{told.err}")
-        assert told.code in codes, f"exit code {told.code}\n{told.out}\n{told.err}"
-        return told.out
+        result = self.desk(*arguments, OPENAI_API_KEY="k")
+        if result.code == 2 and 2 not in codes:
+            raise RefusedError(f"{result.out}\n{result.err}")
+        assert result.code in codes, f"exit code {result.code}\n{result.out}\n{result.err}"
+        return result.out
 
     def run_arguments(
         self,

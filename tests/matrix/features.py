@@ -378,18 +378,18 @@ def runs_import(case: Case) -> None:
 @feature()
 def compare(case: Case) -> None:
     """A run beside the same run judged elsewhere shows no change; a cascade's escalation is said."""
-    one, other = case.run(out="one"), case.run(out="other", cache="other-cache")
+    first, other = case.run(out="one"), case.run(out="other", cache="other-cache")
     assert case.asked == 2 * case.plain.asked
-    found = json.loads(case.call("compare", one.folder, other.folder, "--json"))
-    assert found["paired"] == [3]
-    assert not any(found["changed"])
-    assert not found["traces"]
-    assert not found["warnings"]
-    for difference in found["differences"]:
+    document = json.loads(case.call("compare", first.folder, other.folder, "--json"))
+    assert document["paired"] == [3]
+    assert not any(document["changed"])
+    assert not document["traces"]
+    assert not document["warnings"]
+    for difference in document["differences"]:
         mean = case.plain.aggregates[difference["metric"]]["mean"]
         assert difference["baseline_mean"] == difference["candidate_mean"] == mean
     if case.plain.counts["stages"]:
-        assert "escalated" in case.call("compare", one.folder, other.folder)
+        assert "escalated" in case.call("compare", first.folder, other.folder)
 
 
 def expected_rows(case: Case) -> list[dict[str, Any]]:
@@ -446,12 +446,12 @@ def columnar(case: Case) -> None:
     assert table["grade"] == [row["grade"] for row in wanted]
     if case.plain.counts["stages"]:
         assert table["stage"] == [row["stage"] for row in wanted]
-    found = [
-        json.loads(case.call("compare", one.folder, other.folder, "--json"))
-        for one, other in ((run, plain), (plain, plain))
+    values = [
+        json.loads(case.call("compare", first.folder, other.folder, "--json"))
+        for first, other in ((run, plain), (plain, plain))
     ]
-    assert found[0]["differences"] == found[1]["differences"]
-    assert found[0]["changed"] == found[1]["changed"]
+    assert values[0]["differences"] == values[1]["differences"]
+    assert values[0]["changed"] == values[1]["changed"]
 
 
 @feature()

@@ -47,9 +47,9 @@ def rows(top: int, most: int) -> st.SearchStrategy[list[int | None]]:
 def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | None], total: int) -> None:
     """For every metric of what is relevant both bounds equal brute force, whatever the total."""
     metric = parse_metric(name)
-    found = metric.bounds(GradeTable.from_rows([row], totals=[total], maximum=1))
-    assert (found.low[0], found.high[0]) == pytest.approx(brute(metric, row, 1, totals=[total]), abs=1e-12)
-    assert found.exact.all()
+    result = metric.bounds(GradeTable.from_rows([row], totals=[total], maximum=1))
+    assert (result.low[0], result.high[0]) == pytest.approx(brute(metric, row, 1, totals=[total]), abs=1e-12)
+    assert result.exact.all()
 
 
 @pytest.mark.slow
@@ -59,8 +59,8 @@ def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | None]) -> None:
     """For every metric of grades both bounds equal brute force over all grades."""
     metric = parse_metric(name)
-    found = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
-    assert (found.low[0], found.high[0]) == pytest.approx(brute(metric, row, 3, relevant=2), abs=1e-12)
+    result = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
+    assert (result.low[0], result.high[0]) == pytest.approx(brute(metric, row, 3, relevant=2), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", POOLED)
@@ -69,9 +69,9 @@ def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -> None:
     """Where the grades of the pool are known the bounds equal brute force as well."""
     metric = parse_metric(name)
-    found = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool]))
+    result = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool]))
     expected = brute(metric, row, 3, relevant=2, pool=[pool])
-    assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
+    assert (result.low[0], result.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
 @examples(60)
@@ -98,11 +98,11 @@ def test_no_value_and_no_bound_leaves_the_range(name: str, row: list[int | None]
         relevant = dict(metric.params).get("rel", 1)
         table = GradeTable.from_rows([row], maximum=3, relevant=int(relevant), totals=[total])
     least, most = metric.limits
-    found = metric.bounds(table)
+    result = metric.bounds(table)
     value = metric.compute(table)[0]
-    for each in (found.low[0], found.high[0], *([] if np.isnan(value) else [value])):
+    for each in (result.low[0], result.high[0], *([] if np.isnan(value) else [value])):
         assert least <= each <= (np.inf if most is None else most)
-    assert found.low[0] <= found.high[0]
+    assert result.low[0] <= result.high[0]
 
 
 def test_a_value_that_no_verdict_can_change_is_a_value() -> None:
@@ -118,8 +118,8 @@ def test_too_many_completions_give_bounds_that_hold() -> None:
     """A row with hundreds of failed verdicts on four grades gets the metric's range, and says so."""
     row: list[int | None] = [2, *[None] * 300]
     table = GradeTable.from_rows([row, [1, 0]], maximum=3, relevant=2)
-    found = parse_metric("NDCG@10").bounds(table)
-    assert (found.low[0], found.high[0], found.exact.tolist()) == (0.0, 1.0, [False, True])
+    result = parse_metric("NDCG@10").bounds(table)
+    assert (result.low[0], result.high[0], result.exact.tolist()) == (0.0, 1.0, [False, True])
     gains = parse_metric("DCG@10").bounds(table)
     assert gains.exact.all()
     assert gains.low[0] == 2.0
@@ -153,18 +153,18 @@ def test_bounds_of_metrics_that_count_a_text_once(
     metric = Metric(plain.name, plain.cutoff, (*plain.params, ("dedup", "text")))
     least = 2 if "rel=2" in name else 1
     more = {"totals": [total], "relevant": least}
-    found = metric.bounds(GradeTable.from_rows([row], maximum=3, repeats=[repeats], **more))
-    assert (found.low[0], found.high[0]) == pytest.approx(brute(plain, alone(row, repeats), 3, **more), abs=1e-12)
-    assert found.exact.all()
+    result = metric.bounds(GradeTable.from_rows([row], maximum=3, repeats=[repeats], **more))
+    assert (result.low[0], result.high[0]) == pytest.approx(brute(plain, alone(row, repeats), 3, **more), abs=1e-12)
+    assert result.exact.all()
 
 
 def test_what_stands_below_the_top_cannot_make_its_bounds_inexact() -> None:
     """300 failed verdicts below K change nothing of `NDCG(ideal=top)@K`, and little above costs nothing."""
     row: list[int | None] = [2, None, 1, *[None] * 300]
-    found = parse_metric("NDCG(ideal=top)@3").bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
-    assert found.exact.all()
+    result = parse_metric("NDCG(ideal=top)@3").bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
+    assert result.exact.all()
     expected = brute(parse_metric("NDCG@3"), [2, None, 1], 3, relevant=2)
-    assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
+    assert (result.low[0], result.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["NDCG(ideal=judged)@3", "ndcg_cut_3"])
@@ -205,12 +205,12 @@ def test_every_short_list_with_every_total(name: str, cutoff: int | None) -> Non
         low, high = np.full(len(LISTS), np.inf), np.full(len(LISTS), -np.inf)
         np.minimum.at(low, origin, values)
         np.maximum.at(high, origin, values)
-        found = metric.bounds(GradeTable.from_rows(LISTS, totals=[total] * len(LISTS), maximum=1))
-        exact = np.broadcast_to(found.exact, low.shape)
-        assert found.low[exact] == pytest.approx(low[exact], abs=1e-12)
-        assert found.high[exact] == pytest.approx(high[exact], abs=1e-12)
-        assert np.all(found.low <= low + 1e-12)
-        assert np.all(found.high >= high - 1e-12)
+        result = metric.bounds(GradeTable.from_rows(LISTS, totals=[total] * len(LISTS), maximum=1))
+        exact = np.broadcast_to(result.exact, low.shape)
+        assert result.low[exact] == pytest.approx(low[exact], abs=1e-12)
+        assert result.high[exact] == pytest.approx(high[exact], abs=1e-12)
+        assert np.all(result.low <= low + 1e-12)
+        assert np.all(result.high >= high - 1e-12)
         if name.startswith("AP(norm=min)"):
             for row, value in zip(completions, values, strict=True):
                 top = row[:cutoff]

@@ -55,9 +55,9 @@ def brute(twin: str, chances: list[float]) -> float:
 @given(chances=st.lists(CHANCE, max_size=8), k=CUT)
 def test_equals_the_mean_over_all_ways(name: str, chances: list[float], k: int | None) -> None:
     """It is the mean of the hard metric over all 2^n ways of being relevant, to 1e-12, and in [0, 1]."""
-    found = value(named(name, k), chances)
-    assert found == pytest.approx(brute(named(TWINS[name], k), chances), abs=1e-12)
-    assert 0 <= found <= 1
+    result = value(named(name, k), chances)
+    assert result == pytest.approx(brute(named(TWINS[name], k), chances), abs=1e-12)
+    assert 0 <= result <= 1
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -138,7 +138,7 @@ def test_bounds_are_reached_and_hold_for_every_probability(
     """A failed verdict has any probability: bounds are reached at 0 and 1, and nothing lies beyond."""
     verdicts = [None if chance is None else int(chance >= 0.5) for chance in cells]
     metric = parse_metric(named(name, k))
-    found = metric.bounds(GradeTable.from_rows([verdicts], maximum=1, probable=[cells]))
+    result = metric.bounds(GradeTable.from_rows([verdicts], maximum=1, probable=[cells]))
     gaps = [place for place, chance in enumerate(cells) if chance is None]
 
     def filled(with_these: tuple[float, ...]) -> float:
@@ -146,10 +146,10 @@ def test_bounds_are_reached_and_hold_for_every_probability(
         return value(str(metric), [whole.get(p, c) for p, c in enumerate(cells)])  # type: ignore[misc]
 
     corners = [filled(way) for way in product((0.0, 1.0), repeat=len(gaps))]
-    assert (found.low[0], found.high[0]) == pytest.approx((min(corners), max(corners)), abs=1e-12)
-    assert found.exact.all()
+    assert (result.low[0], result.high[0]) == pytest.approx((min(corners), max(corners)), abs=1e-12)
+    assert result.exact.all()
     inside = filled(data.draw(st.tuples(*[CHANCE for _ in gaps])))
-    assert found.low[0] - 1e-12 <= inside <= found.high[0] + 1e-12
+    assert result.low[0] - 1e-12 <= inside <= result.high[0] + 1e-12
 
 
 def test_what_a_failed_verdict_cannot_change_is_a_value() -> None:

@@ -63,9 +63,9 @@ def brute(twin: str, row: list[Cell]) -> float:
 @given(row=lists(), k=CUT)
 def test_equals_the_mean_over_all_ways(name: str, row: list[Cell], k: int | None) -> None:
     """It is the mean of NDCG over all ways in which the chunks can be graded, to 1e-12, and in [0, 1]."""
-    found = value(named(name, k), row)
-    assert found == pytest.approx(brute(named(TWINS[name], k), row), abs=1e-12)
-    assert 0 <= found <= 1
+    result = value(named(name, k), row)
+    assert result == pytest.approx(brute(named(TWINS[name], k), row), abs=1e-12)
+    assert 0 <= result <= 1
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -91,8 +91,8 @@ def test_sure_grades_give_the_hard_metric(row: list[int], k: int | None) -> None
     sure = [[float(g == grade) for g in range(4)] for grade in row]
     plain = GradeTable.from_rows([row], maximum=3, relevant=2)
     assert parse_metric(named("ENDCG", k)).compute(plain)[0] == hard
-    told = GradeTable.from_rows([row], maximum=3, relevant=2, chances=[sure])
-    assert parse_metric(named("ENDCG", k)).compute(told)[0] == pytest.approx(hard, abs=1e-12)
+    result = GradeTable.from_rows([row], maximum=3, relevant=2, chances=[sure])
+    assert parse_metric(named("ENDCG", k)).compute(result)[0] == pytest.approx(hard, abs=1e-12)
 
 
 def test_a_verdict_without_probabilities_is_sure_of_its_grade() -> None:
@@ -104,10 +104,10 @@ def test_a_verdict_without_probabilities_is_sure_of_its_grade() -> None:
         relevant=2,
         chances=[[first[0], None, first[2]], second, [], [None, None]],
     )
-    found = parse_metric("ENDCG@2").compute(table).tolist()
+    result = parse_metric("ENDCG@2").compute(table).tolist()
     alone = [value("ENDCG@2", first), value("ENDCG@2", second), 0.0]
-    assert found[:3] == alone
-    assert found[3] == 1
+    assert result[:3] == alone
+    assert result[3] == 1
 
 
 def test_worked_example() -> None:
@@ -126,7 +126,7 @@ def test_bounds_are_reached_and_hold(row: list[Cell], gaps: set[int], k: int | N
     grades = [None if place in gaps else 0 for place in range(len(row))]
     cells = [None if place in gaps else cell for place, cell in enumerate(row)]
     metric = parse_metric(named("ENDCG", k))
-    found = metric.bounds(GradeTable.from_rows([grades], maximum=top, relevant=2, chances=[cells]))
+    result = metric.bounds(GradeTable.from_rows([grades], maximum=top, relevant=2, chances=[cells]))
 
     def filled(these: list[Cell]) -> float:
         whole = dict(zip(sorted(gaps), these, strict=True))
@@ -134,11 +134,11 @@ def test_bounds_are_reached_and_hold(row: list[Cell], gaps: set[int], k: int | N
 
     sure = np.eye(top + 1).tolist()
     corners = [filled(list(way)) for way in product(sure, repeat=len(gaps))]
-    assert (found.low[0], found.high[0]) == pytest.approx((min(corners), max(corners)), abs=1e-12)
-    assert found.exact.all()
-    other = data.draw(lists(4).filter(lambda one: len(one[0]) == top + 1))
+    assert (result.low[0], result.high[0]) == pytest.approx((min(corners), max(corners)), abs=1e-12)
+    assert result.exact.all()
+    other = data.draw(lists(4).filter(lambda first: len(first[0]) == top + 1))
     inside = filled([other[n % len(other)] for n in range(len(gaps))])
-    assert found.low[0] - 1e-12 <= inside <= found.high[0] + 1e-12
+    assert result.low[0] - 1e-12 <= inside <= result.high[0] + 1e-12
 
 
 def test_too_many_ways_are_refused_with_a_cutoff_named() -> None:

@@ -23,7 +23,7 @@ def test_expected_values_are_the_means_over_all_completions(rows: list, name: st
     table = GradeTable.from_rows(rows, maximum=3, relevant=2)
     counts = rank_counts(table.grades, table.offsets, 4)
     chances = iter(fill_chances(table, counts).tolist())
-    found, (low, high, _) = metric.expected(table, counts), metric.bounds(table)
+    result, (low, high, _) = metric.expected(table, counts), metric.bounds(table)
     for place, row in enumerate(rows):
         gaps = {rank: next(chances) for rank, grade in enumerate(row) if grade is None}
         mean = 0.0
@@ -34,8 +34,8 @@ def test_expected_values_are_the_means_over_all_completions(rows: list, name: st
                 grades[rank], weight = grade, weight * chance[grade]
             whole = GradeTable.from_rows([grades], maximum=3, relevant=2)
             mean += weight * float(metric.compute(whole)[0])
-        assert found[place] == pytest.approx(mean, abs=1e-9)
-        assert low[place] <= found[place] <= high[place]
+        assert result[place] == pytest.approx(mean, abs=1e-9)
+        assert low[place] <= result[place] <= high[place]
 
 
 def test_a_failed_verdict_is_as_likely_relevant_as_its_rank_and_its_trace() -> None:
@@ -52,6 +52,6 @@ def test_many_failed_verdicts_are_drawn_by_a_fixed_seed() -> None:
     rows = [[1, 0] * 10, [None] * 20]
     table = GradeTable.from_rows(rows, maximum=1)
     counts = rank_counts(table.grades, table.offsets, 2)
-    found = [parse_metric("P@20").expected(table, counts)[1] for _ in range(2)]
-    assert found[0] == found[1] == pytest.approx(fill_chances(table, counts)[:, 1].mean(), abs=0.02)
+    values = [parse_metric("P@20").expected(table, counts)[1] for _ in range(2)]
+    assert values[0] == values[1] == pytest.approx(fill_chances(table, counts)[:, 1].mean(), abs=0.02)
     assert np.isfinite(parse_metric("AP@20").expected(table, counts)).all()

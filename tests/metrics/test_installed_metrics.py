@@ -220,8 +220,8 @@ def test_bounds_over_probabilities_are_never_called_exact(monkeypatch: pytest.Mo
     install_metrics(monkeypatch, spec("Unsure", unsure, soft=True, reads=reads))
     metric = parse_metric("Unsure")
     table = GradeTable.from_rows([[1, None]], maximum=1, probable=[[1.0, None]])
-    found = metric.bounds(table)
-    assert (found.low[0], found.high[0], found.exact.tolist()) == (0.0, 1.0, [False])
+    result = metric.bounds(table)
+    assert (result.low[0], result.high[0], result.exact.tolist()) == (0.0, 1.0, [False])
     assert np.isnan(metric.compute(table)[0])
 
 
@@ -247,6 +247,6 @@ def test_differences_of_two_outcomes_are_put_on_their_range() -> None:
 def test_only_limits_on_both_sides_bound_differences() -> None:
     """Without a least or a greatest value the interval of a difference is Student's."""
     for limits in ((None, 1.0), (0.0, None), (None, None)):
-        found = compare_paired([0.0, 1.0, 0.0], [1.0, 1.0, 0.0], limits=limits)
-        assert found.interval is not None
-        assert found.interval.method == "t"
+        result = compare_paired([0.0, 1.0, 0.0], [1.0, 1.0, 0.0], limits=limits)
+        assert result.interval is not None
+        assert result.interval.method == "t"

@@ -39,10 +39,10 @@ def random_case(seed: int, queries: int) -> tuple[dict[str, dict[str, int]], dic
         grades = rng.choice([[-1, 0, 0, 1], [-1, 0, 0, 0, 1, 1, 2, 3], [0], [1, 4]])
         judged = {document: rng.choice(grades) for document in documents if rng.random() < 0.7}
         scores = [1.0, 1.00000001, 2.0, -3.5, rng.random(), rng.random()]
-        found = {document: rng.choice(scores) for document in documents if rng.random() < 0.8}
-        if judged and found:
+        values = {document: rng.choice(scores) for document in documents if rng.random() < 0.8}
+        if judged and values:
             qrels[f"q{len(qrels)}"] = judged
-            run[f"q{len(qrels) - 1}"] = found
+            run[f"q{len(qrels) - 1}"] = values
     return qrels, run
 
 
@@ -64,9 +64,9 @@ def test_equals_pytrec_eval(relevant: int) -> None:
 def test_rel_parameter_equals_the_relevance_level() -> None:
     """`map_cut_5(rel=2)` is `map_cut_5` at relevance level 2."""
     qrels, run = random_case(9, 200)
-    one, two = (GradeTable.from_trec(qrels, run, relevant=level) for level in (1, 2))
+    first, two = (GradeTable.from_trec(qrels, run, relevant=level) for level in (1, 2))
     for name in ("map", "P_5", "bpref", "Rprec"):
-        assert (parse_metric(f"{name}(rel=2)").compute(one) == parse_metric(name).compute(two)).all()
+        assert (parse_metric(f"{name}(rel=2)").compute(first) == parse_metric(name).compute(two)).all()
 
 
 def test_queries_follow_trec_evals_rules() -> None:

@@ -27,9 +27,9 @@ def test_a_gain_is_what_a_grade_is_above_the_lowest(scale: Scale) -> None:
     plain = GradeTable.from_rows(shifted, relevant=least - low, maximum=high - low, rest=below)
     for name in (*names(scale), "NDCG(ideal=judged)@5", "bpref"):
         own = name.replace(f"rel={scale.maximum}", f"rel={high - low}")
-        found, expected = parse_metric(name).bounds(table), parse_metric(own).bounds(plain)
-        assert found.low.tolist() == expected.low.tolist()
-        assert found.high.tolist() == expected.high.tolist()
+        result, expected = parse_metric(name).bounds(table), parse_metric(own).bounds(plain)
+        assert result.low.tolist() == expected.low.tolist()
+        assert result.high.tolist() == expected.high.tolist()
 
 
 def test_a_grade_below_the_scale_is_an_error() -> None:

@@ -19,18 +19,18 @@ CHANGED = {"c1": ".....", "c2": "+.~..", "c3": "x....", "c4": ".....", "c5": "..
 def test_a_card_holds_the_grid() -> None:
     """A row a claim, what is missing first, with a sign a rank and the quotes by rank."""
     run = run_by_claims(espresso())
-    told = card_page(run.results[0], BINARY, ["AP@5"], None, [])["claims"]
-    assert [(row["id"], row["signs"], row["word"]) for row in told["list"]] == [
+    result = card_page(run.results[0], BINARY, ["AP@5"], None, [])["claims"]
+    assert [(row["id"], row["signs"], row["word"]) for row in result["list"]] == [
         ("c3", "x....", "not covered"),
         ("c4", ".....", "not covered"),
         ("c2", "~.~..", "partly covered"),
         ("c1", "..+..", "covered"),
         ("c5", "+...+", "covered"),
     ]
-    assert told["list"][0]["quotes"] == {"1": ["A shot that runs for a minute is called a lungo", True]}
-    assert [row["vital"] for row in told["list"]] == ["vital"] * 4 + ["okay"]
-    assert (told["together"], told["list"][2]["together"]) == (True, [".", "All chunks together do not cover it"])
-    assert told["list"][0]["together"] == [None, "Nobody asked whether all chunks cover it together"]
+    assert result["list"][0]["quotes"] == {"1": ["A shot that runs for a minute is called a lungo", True]}
+    assert [row["vital"] for row in result["list"]] == ["vital"] * 4 + ["okay"]
+    assert (result["together"], result["list"][2]["together"]) == (True, [".", "All chunks together do not cover it"])
+    assert result["list"][0]["together"] == [None, "Nobody asked whether all chunks cover it together"]
     failed = claim_grid_data(run.results[1])
     assert failed is not None
     assert failed["list"][0] | {"text": ""} == {
@@ -51,14 +51,14 @@ def test_who_labels_blindly_sees_no_claims() -> None:
 def test_the_page_of_a_run_says_what_the_summary_says() -> None:
     """The same sentence and the same order; null where the run was not judged by claims."""
     run = run_by_claims(espresso())
-    told, found = run_page(Table(run))["claims"], missed_claims(run.results)
-    assert found is not None
-    sentence, head, missed = told["blocks"][:3]
-    assert (sentence["text"], head["tone"], told["distinct"]) == (found.sentence, "strong", found.distinct)
-    assert [row[2:4] for row in missed["rows"]] == [[one.text, list(one.traces)] for one in found.missed]
-    tags = [block["rows"] for block in told["blocks"] if block.get("name") == "claims by tag"]
-    assert [row[1] for rows in tags for row in rows] == [one.counts.covered_share for one in found.tags]
-    assert found.sentence in run._repr_html_()
+    outcome, result = run_page(Table(run))["claims"], missed_claims(run.results)
+    assert result is not None
+    sentence, head, missed = outcome["blocks"][:3]
+    assert (sentence["text"], head["tone"], outcome["distinct"]) == (result.sentence, "strong", result.distinct)
+    assert [row[2:4] for row in missed["rows"]] == [[item.text, list(item.traces)] for item in result.missed]
+    tags = [block["rows"] for block in outcome["blocks"] if block.get("name") == "claims by tag"]
+    assert [row[1] for rows in tags for row in rows] == [item.counts.covered_share for item in result.tags]
+    assert result.sentence in run._repr_html_()
     assert run_page(Table(judge(rows()[:2])))["claims"] is None
     assert card_page(judge(rows()[:1]).results[0], BINARY, [], None, [])["claims"] is None
 
@@ -73,8 +73,8 @@ def test_two_runs_show_what_was_won_and_lost() -> None:
     """On the page of both, on the card of a changed trace, and before the figures of the candidate."""
     before, after = run_by_claims(espresso()), run_by_claims(espresso(q1=CHANGED))
     sides = ComparedRuns(Table(before), Table(after))
-    told = compare_page(sides)["claims"]
-    sentence, table = told
+    result = compare_page(sides)["claims"]
+    sentence, table = result
     assert [row[0]["value"] for row in table["rows"]] == ["lost", "lost", "won"]
     (record,) = before.compare(after).claims
     assert sentence["text"] == f"{record.sentence}."

@@ -62,8 +62,8 @@ def test_the_call_of_a_decision_shows_questions_and_answers(made: dict[str, Any]
     """The rules, the shared input, and each question with its chunk and its answer; once for all chunks."""
     run = made["decision"]
     result = run.results[0]
-    found, systems = cards(run, 0, made["store"])
-    (call,) = found[0]["calls"]
+    actual, systems = cards(run, 0, made["store"])
+    (call,) = actual[0]["calls"]
     assert [role for role, _ in call["prompt"]] == ["system", "input"]
     assert "Use only the chunk" in systems[call["prompt"][0][1]]
     assert result.trace.query in call["prompt"][1][1]
@@ -74,7 +74,7 @@ def test_the_call_of_a_decision_shows_questions_and_answers(made: dict[str, Any]
         assert chunk.text[:60].replace('"', '\\"') in asked["data"]
         assert asked["answer"] == f"true {outcome.confidence:.2f}, false {1 - outcome.confidence:.2f}"
     assert '"c1": [' in call["reply"]
-    assert [card["calls"] for card in found[1:]] == [[{"same_as": 1}]] * 4
+    assert [card["calls"] for card in actual[1:]] == [[{"same_as": 1}]] * 4
     without = cards(run, 0, None)[0][0]["calls"][0]
     assert [asked["answer"] for asked in without["questions"]] == [None] * 5
     assert "no cache" in without["reply_note"]
@@ -84,16 +84,16 @@ def test_a_cascade_shows_the_calls_of_both(made: dict[str, Any]) -> None:
     """A chunk that was escalated has two calls, each with its own prompt, reply and the model's route."""
     run = made["cascade"]
     for place, result in enumerate(run.results):
-        found, _ = cards(run, place, made["store"])
-        for card, outcome in zip(found, result.outcomes, strict=True):
+        actual, _ = cards(run, place, made["store"])
+        for card, outcome in zip(actual, result.outcomes, strict=True):
             assert len(card["calls"]) == (2 if outcome.stage == "strong" else 1)
             last = card["calls"][-1]
             if outcome.stage == "strong":
                 assert last["route"] == "strong"
                 assert outcome.reason in last["reply"]
                 assert "questions" not in last
-        assert found[0]["calls"][0]["route"] == "cheap"
-        assert "questions" in found[0]["calls"][0]
+        assert actual[0]["calls"][0]["route"] == "cheap"
+        assert "questions" in actual[0]["calls"][0]
 
 
 def test_replies_of_two_models_are_told_apart(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_replies_of_two_models_are_told_apart(tmp_path: Path) -> None:
     models = {"cheap": "fake/never", "strong": "fake/overlap"}
     with Evaluator(models, judge=judge_, cache=tmp_path / "cache") as evaluator:
         run = evaluator.evaluate(rows()[:2])
-    found, _ = cards(run, 0, store_at(tmp_path / "cache"))
-    for card, outcome in zip(found, run.results[0].outcomes, strict=True):
+    result, _ = cards(run, 0, store_at(tmp_path / "cache"))
+    for card, outcome in zip(result, run.results[0].outcomes, strict=True):
         cheap, strong = card["calls"]
         assert (cheap["model"], strong["model"]) == ("never-1", "overlap-1")
         assert cheap["key"] == strong["key"]
@@ -119,8 +119,8 @@ def test_a_call_nobody_can_follow_says_so() -> None:
         run = evaluator.evaluate(rows()[:1])
     assert cards(run, 0, None)[0][0]["calls"][0]["questions"]
     for odd in ({"threshold": "much"}, {"cheap": 3}, {"strong": {}}, {"threshold": [0.9]}):
-        told = run.manifest.model_copy(update={"judge": {**run.manifest.judge, **odd}})
-        memory = Memory(told)
+        result = run.manifest.model_copy(update={"judge": {**run.manifest.judge, **odd}})
+        memory = Memory(result)
         assert memory.problem
         assert set(memory.calls(run.results[0])) == {None}
 
@@ -139,10 +139,10 @@ def test_answers_in_words() -> None:
 def test_the_head_counts_the_stages(made: dict[str, Any]) -> None:
     """The page says who judged, how, and how many verdicts each stage gave."""
     run = made["cascade"]
-    told = run_page(Table(run))["head"]
-    assert told["stages"] == run.manifest.tally.stages
-    assert told["model"] == "fake/overlap-1, fake/overlap-1"
-    assert told["prompt"] == "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
+    result = run_page(Table(run))["head"]
+    assert result["stages"] == run.manifest.tally.stages
+    assert result["model"] == "fake/overlap-1, fake/overlap-1"
+    assert result["prompt"] == "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
     assert head(made["decision"].manifest)["stages"] == {}
     everything = Cascade(Decision(), Pointwise(), None)
     with Evaluator(MODELS, judge=everything, cache=False) as evaluator:
@@ -173,11 +173,11 @@ def test_changed_verdicts_say_which_stage_and_that_there_is_no_reason(made: dict
         other = evaluator.evaluate(rows()[:5])
     run = made["cascade"]
     sides = ComparedRuns(Table(run), Table(other))
-    moves = [move for told in sides.in_full(sides.changed) for move in told["moves"]]
+    moves = [move for line in sides.in_full(sides.changed) for move in line["moves"]]
     before = [move["was"] for move in moves if move["flipped"]]
-    assert {one["stage"] for one in before} == {"cheap", "strong"}
-    kept = [one for one in before if one["stage"] == "cheap"]
-    assert {(one["reason"], one["no_reason"]) for one in kept} == {(None, NO_REASON)}
+    assert {item["stage"] for item in before} == {"cheap", "strong"}
+    kept = [item for item in before if item["stage"] == "cheap"]
+    assert {(item["reason"], item["no_reason"]) for item in kept} == {(None, NO_REASON)}
 
 
 def test_a_chat_judge_s_page_is_as_it_was() -> None:
@@ -193,8 +193,8 @@ def test_several_runs_side_by_side_name_the_judge_too(made: dict[str, Any]) -> N
     """A cell of a chunk says that there is no reason, and which judge of a cascade gave the verdict."""
     runs = [made["decision"], made["cascade"], judge(rows()[:5])]
     several = SeveralRuns([Table(run) for run in runs])
-    told = [several.in_full(row.place) for row in several.rows]
-    cells = [cell for row in told for chunk in row["chunks"] for cell in chunk["cells"]]
+    values = [several.in_full(row.place) for row in several.rows]
+    cells = [cell for row in values for chunk in row["chunks"] for cell in chunk["cells"]]
     by_run = [cells[place::3] for place in range(3)]
     assert {cell["reason"] for cell in by_run[0]} == {NO_REASON}
     assert {cell["stage"] for cell in by_run[1]} == {"cheap", "strong"}

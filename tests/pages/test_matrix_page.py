@@ -55,8 +55,8 @@ def test_the_page_says_what_the_comparison_says() -> None:
     assert (page["warnings"], page["notes"]) == (record.warnings, record.notes)
     for each in record.differences:
         (metric,) = (m for m in page["metrics"] if m["name"] == each.metric)
-        told = metric["runs"][each.candidate]["pair"]
-        assert (told["difference"], tuple(told["interval"]), told["p_holm"]) == (
+        result = metric["runs"][each.candidate]["pair"]
+        assert (result["difference"], tuple(result["interval"]), result["p_holm"]) == (
             each.difference,
             each.interval,
             each.p_holm,
@@ -106,9 +106,9 @@ def test_a_trace_in_full_brings_the_same_chunks_together() -> None:
     other = [{**twice[0], "chunks": twice[0]["chunks"][::-1]}]
     new = [{**twice[0], "chunks": [{"id": "z", "text": "New."}]}]
     several = held([judge(twice), judge(other), judge(new)])
-    told = several.in_full(0)
-    assert told["reference"] == "It is."
-    lines = [(c["id"], [None if cell is None else cell["rank"] for cell in c["cells"]]) for c in told["chunks"]]
+    result = several.in_full(0)
+    assert result["reference"] == "It is."
+    lines = [(c["id"], [None if cell is None else cell["rank"] for cell in c["cells"]]) for c in result["chunks"]]
     assert lines == [("a", [1, 1, None]), ("z", [None, None, 1]), ("b", [2, 2, None]), ("c", [3, 3, None])]
 
 
@@ -157,8 +157,8 @@ def test_the_report_holds_every_row_with_its_chunks() -> None:
 
 def test_too_few_too_many_and_one_twice_are_refused() -> None:
     """Three to eight different runs stand side by side."""
-    one = judge(rows()[:2])
-    for runs in ([one, judge(rows()[:2])], [judge(rows()[:2]) for _ in range(9)], [one, judge(rows()[:2]), one]):
+    first = judge(rows()[:2])
+    for runs in ([first, judge(rows()[:2])], [judge(rows()[:2]) for _ in range(9)], [first, judge(rows()[:2]), first]):
         with pytest.raises(ConfigError, match="side by side"):
             matrix_report(runs)
 
@@ -174,8 +174,8 @@ def test_the_server_shows_what_the_file_shows(tmp_path: Path) -> None:
         base = f"{url}/api/v1/matrix"
         page = ask(f"{base}?{query}")[1]
         assert page == {name: value for name, value in data.items() if name != "rows"}
-        told = ask(f"{base}/rows?{query}&limit=10&offset=5")[1]
-        assert (told["total"], told["rows"]) == (len(data["rows"]), data["rows"][5:15])
+        result = ask(f"{base}/rows?{query}&limit=10&offset=5")[1]
+        assert (result["total"], result["rows"]) == (len(data["rows"]), data["rows"][5:15])
         assert ask(f"{base}/trace?{query}&place=3")[1] == blocks[3]
         assert ask(f"{base}/trace?{query}&place=99999")[0] == 404
         assert ask(f"{base}?run={runs[0].id}&run={runs[1].id}")[0] == 422
@@ -189,13 +189,13 @@ def test_report_of_three_runs_from_the_command_line(tmp_path: Path) -> None:
     """`report A B C` writes the file; what does not go together is told in a line."""
     shell = Shell(tmp_path)
     three(tmp_path / "runs")
-    told = shell("report", "label:main", "label:turned", "label:broken", "-o", "matrix.html")
-    assert (told.code, told.err) == (0, "")
+    result = shell("report", "label:main", "label:turned", "label:broken", "-o", "matrix.html")
+    assert (result.code, result.err) == (0, "")
     assert data_of((tmp_path / "matrix.html").read_text(encoding="utf-8"))["page"] == "matrix"
     for arguments, words in (
         (("label:main", "label:turned", "label:broken", "--baseline", "label:main"), "leave out --baseline"),
         (("label:main", "label:turned", "label:main"), "one run is named twice"),
     ):
-        told = shell("report", *arguments)
-        assert told.code == 2
-        assert words in told.err
+        result = shell("report", *arguments)
+        assert result.code == 2
+        assert words in result.err

@@ -51,11 +51,11 @@ def test_marking_loses_nothing(text: str, quote: str) -> None:
 
 def row(**more: object) -> TraceRow:
     """Make a row."""
-    told: dict[str, object] = {
+    messages: dict[str, object] = {
         "position": 0, "id": "q1", "query": "What?", "strip": "+.", "off": "01", "scores": {"AP@5": 0.5},
         "tags": ("Prod", "two words"), "failed": 0,
     }  # fmt: skip
-    return TraceRow(**{**told, **more})  # type: ignore[arg-type]
+    return TraceRow(**{**messages, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def row(**more: object) -> TraceRow:
 )
 def test_filter_words_test_a_row(text: str, fits: bool) -> None:
     """Every word must hold; a minus negates; a metric is named by its beginning."""
-    found = parse_filter(text, ["AP@5", "MRR"])
-    assert bool(found.rows([row()])) is fits
-    assert not found.texts
+    actual = parse_filter(text, ["AP@5", "MRR"])
+    assert bool(actual.rows([row()])) is fits
+    assert not actual.texts
 
 
 def test_what_is_no_filter_word_is_text() -> None:
     """A word that names no metric is looked for in the texts, a phrase as a whole."""
-    found = parse_filter('foo<3 "Two Words" -gone http://x', ["AP@5"])
-    assert not found.tests
-    assert found.texts == (("foo<3", True), ("two words", True), ("gone", False), ("http://x", True))
+    actual = parse_filter('foo<3 "Two Words" -gone http://x', ["AP@5"])
+    assert not actual.tests
+    assert actual.texts == (("foo<3", True), ("two words", True), ("gone", False), ("http://x", True))
 
 
 def test_rows_without_a_value_sort_last() -> None:
@@ -107,8 +107,8 @@ def result(grades: list[int | None], labels: list[int | None] | None = None, **m
         for i, grade in enumerate(grades)
     )
     trace = Trace(id="q", query="What?", reference="This.", chunks=chunks)
-    told = {"scores": {}, **more}
-    return TraceResult(position=0, trace_id="q", digest=trace.digest, outcomes=outcomes, trace=trace, **told)  # type: ignore[arg-type]
+    values = {"scores": {}, **more}
+    return TraceResult(position=0, trace_id="q", digest=trace.digest, outcomes=outcomes, trace=trace, **values)  # type: ignore[arg-type]
 
 
 def test_the_shares_add_up_to_average_precision() -> None:
@@ -135,8 +135,8 @@ def test_after_a_failure_precision_is_unknown() -> None:
 
 def test_a_row_outlines_where_a_label_disagrees() -> None:
     """A label disagrees where it counts as relevant and the verdict does not, or the other way round."""
-    told = row_of(result([1, 0, None, 1], [1, 1, 0, None]), BINARY)
-    assert (told.strip, told.off, told.failed, told.labelled) == ("+.!+", "0100", 1, "1110")
+    outcome = row_of(result([1, 0, None, 1], [1, 1, 0, None]), BINARY)
+    assert (outcome.strip, outcome.off, outcome.failed, outcome.labelled) == ("+.!+", "0100", 1, "1110")
     scale = Scale(name="graded", maximum=3, relevant=2)
     graded = result([1], [1]).model_copy(update={"outcomes": (Verdict(chunk_id="c0", grade=1, relevant=False),)})
     assert row_of(graded, scale).off == "0"
@@ -145,11 +145,11 @@ def test_a_row_outlines_where_a_label_disagrees() -> None:
 
 def test_blind_shows_nothing_the_judge_said() -> None:
     """Before a label is given, neither row nor card tells verdict, reason, quote, score or call."""
-    told = result([1, 0], [None, 1], scores={"AP@5": 1.0})
-    hidden = blind_row(row_of(told, BINARY))
+    outcome = result([1, 0], [None, 1], scores={"AP@5": 1.0})
+    hidden = blind_row(row_of(outcome, BINARY))
     assert hidden.strip == "??"
     assert hidden.scores == {"AP@5": None}
-    page = blind_card(card_page(told, BINARY, ["AP@5"], None, []))
+    page = blind_card(card_page(outcome, BINARY, ["AP@5"], None, []))
     first, second = sorted(page["chunks"], key=lambda card: card["label"] is not None)
     assert set(first) == {"rank", "id", "title", "score", "label", "text", "hidden"}
     assert first["score"] is None

@@ -42,10 +42,10 @@ def literals(source: str) -> list[str]:
             elif sign == "`":
                 at = template(at + 1)
             elif sign in "\"'" or (sign == "/" and before in "(,=:[!&|?{;"):
-                found = re.compile(rf"{sign}((?:\\.|\[(?:\\.|[^]\\])*\]|[^{sign}\\])*?){sign}").match(source, at)
-                assert found is not None
-                texts.extend([] if sign == "/" else [found[1]])
-                at = found.end() - 1
+                result = re.compile(rf"{sign}((?:\\.|\[(?:\\.|[^]\\])*\]|[^{sign}\\])*?){sign}").match(source, at)
+                assert result is not None
+                texts.extend([] if sign == "/" else [result[1]])
+                at = result.end() - 1
             elif sign == "}" and not depth:
                 return at
             depth += (sign == "{") - (sign == "}")
@@ -70,8 +70,8 @@ def literals(source: str) -> list[str]:
 
 def sentences(source: str) -> list[str]:
     """Return the literals of a script in which two words have a blank between them."""
-    found = [text for text in literals(source) if _WORDS.search(text.replace("{}", "XX"))]
-    worded = [text for text in found if re.search(r"[^\W\d_]{2,}", text)]
+    values = [text for text in literals(source) if _WORDS.search(text.replace("{}", "XX"))]
+    worded = [text for text in values if re.search(r"[^\W\d_]{2,}", text)]
     return [text for text in worded if text not in TECHNICAL and not text.startswith(_PREFIXES)]
 
 

@@ -50,8 +50,8 @@ def test_a_trace_says_where_each_chunk_was_and_which_relevant_ones_fell() -> Non
     for row, item in zip(sides.rows, items, strict=True):
         result = sides.after.results[row.position]
         page = card_page(result, sides.candidate.scale, sides.candidate.metrics, None, [])
-        told = sides.add_ranks_before(row.position, page)
-        assert [card["before"] for card in told["chunks"]] == [m["a"] for m in item["moves"] if m["b"] is not None]
+        outcome = sides.add_ranks_before(row.position, page)
+        assert [card["before"] for card in outcome["chunks"]] == [m["a"] for m in item["moves"] if m["b"] is not None]
         fell = [
             (move["a"], move["b"], move["id"])
             for move in item["moves"]
@@ -59,7 +59,7 @@ def test_a_trace_says_where_each_chunk_was_and_which_relevant_ones_fell() -> Non
             and (move["b"] is None or move["b"] > move["a"])
             and (move["now"] or move["was"]).get("relevant")
         ]
-        assert [(each["before"], each["rank"], each["id"]) for each in told["fell"]] == sorted(fell)
+        assert [(each["before"], each["rank"], each["id"]) for each in outcome["fell"]] == sorted(fell)
 
 
 def test_what_tells_most_stands_first() -> None:

@@ -104,9 +104,9 @@ def test_compare_names_what_changed() -> None:
     flipped = scripted(base, None, lambda text: {"verdict": True, "evidence": text[:20]})
     page = compare_page(ComparedRuns(Table(old), Table(flipped)))
     assert page["changes"]["verdicts"] >= 5
-    told = " | ".join(page["warnings"])
-    assert "the model differs in model" in told
-    assert "the model differs in provider" in told
+    message = " | ".join(page["warnings"])
+    assert "the model differs in model" in message
+    assert "the model differs in provider" in message
     text = compare_report(old, new)
     (changed,) = blocks_of(text)
     assert changed["change"] == "retrieval"
@@ -123,10 +123,10 @@ def test_the_page_says_what_the_comparison_says() -> None:
     turned[6] = {**turned[6], "query": "Something else?"}
     old = judge(base)
     new = scripted(turned, None, lambda t: "no JSON" if len(t) % 13 == 0 else {"verdict": len(t) % 2 == 0})
-    told, page = compare(old, new), compare_page(ComparedRuns(Table(old), Table(new)))
-    assert page["common"] == told.paired[0] == 37
-    assert {name: n for name, n in page["changes"].items() if name != "same"} == told.changed[0]
-    for mine, theirs in zip(page["metrics"], told.differences, strict=True):
+    result, page = compare(old, new), compare_page(ComparedRuns(Table(old), Table(new)))
+    assert page["common"] == result.paired[0] == 37
+    assert {name: n for name, n in page["changes"].items() if name != "same"} == result.changed[0]
+    for mine, theirs in zip(page["metrics"], result.differences, strict=True):
         assert mine["name"] == theirs.metric
         assert tuple(mine["interval"]) == pytest.approx(theirs.interval)
         got = [mine[name] for name in ("n", "wins", "ties", "losses")]
@@ -141,7 +141,7 @@ def test_other_questions_are_warned_of() -> None:
     new = judge([{**row, "reference": "something else"} for row in rows()[:3]])
     first, *rest = compare_page(ComparedRuns(Table(old), Table(new)))["warnings"]
     assert first.startswith("the dataset differs: 3 traces (docs-001, docs-002, docs-003) have a different question")
-    assert all("no trace has a value in both runs" in told for told in rest)
+    assert all("no trace has a value in both runs" in line for line in rest)
 
 
 def test_prompt_and_reply_come_back_from_the_cache(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_labels_given_later_feed_agreement(tmp_path: Path) -> None:
     for (trace_id, chunk_id), outcome in given.items():
         assert outcome.kind == "verdict"
         add_label(run.folder, Label(trace_id=trace_id, chunk_id=chunk_id, label=outcome.grade))
-    told = agree(run, labels_of(run))
-    assert told.n == len(given)
-    assert told.figures["accuracy"].value == 1.0
+    result = agree(run, labels_of(run))
+    assert result.n == len(given)
+    assert result.figures["accuracy"].value == 1.0
 
 
 def test_chunks_are_the_same_by_what_they_say() -> None:
@@ -234,8 +234,8 @@ def test_the_verb_writes_both_kinds_of_report(tmp_path: Path) -> None:
     judge(rows()[:3], tmp_path / "runs", label="two")
     runner = CliRunner()
     common = ["--out", str(tmp_path / "runs"), "--no-cache", "-o", str(tmp_path / "r.html")]
-    told = runner.invoke(app, ["report", "label:two", "--baseline", "label:one", *common])
-    assert told.exit_code == 0, told.output
+    result = runner.invoke(app, ["report", "label:two", "--baseline", "label:one", *common])
+    assert result.exit_code == 0, result.output
     data = data_of((tmp_path / "r.html").read_text())
     assert (data["page"], data["baseline"]["label"]) == ("run", "one")
     assert runner.invoke(app, ["report", "label:one", "label:two", *common]).exit_code == 0

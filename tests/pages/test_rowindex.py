@@ -84,11 +84,11 @@ def test_kept_rows_are_those_of_the_results(run: EvalRun, monkeypatch: pytest.Mo
         patched.setattr(journal, "read_result", None)
         opened = again(run)
         assert rowindex.has_rows(opened)
-        found = rowindex.kept(opened)
-    assert found is not None
-    same(found[0], table)
-    assert json.dumps(found[1]) == json.dumps(page)
-    assert [result.trace_id for result in found[0].run.results] == [row.id for row in table.rows]
+        actual = rowindex.kept(opened)
+    assert actual is not None
+    same(actual[0], table)
+    assert json.dumps(actual[1]) == json.dumps(page)
+    assert [result.trace_id for result in actual[0].run.results] == [row.id for row in table.rows]
 
 
 def test_later_labels_are_in_kept_rows(run: EvalRun) -> None:
@@ -97,9 +97,9 @@ def test_later_labels_are_in_kept_rows(run: EvalRun) -> None:
     assert run.folder is not None
     add_label(run.folder, Label(trace_id="q3 é", chunk_id="3-1", label=0))
     add_label(run.folder, Label(trace_id="q4 é", chunk_id="4-2", label=1))
-    found = rowindex.kept(again(run))
-    assert found is not None
-    same(rowindex.labelled(found[0], with_labels(again(run))), Table(with_labels(again(run))))
+    result = rowindex.kept(again(run))
+    assert result is not None
+    same(rowindex.labelled(result[0], with_labels(again(run))), Table(with_labels(again(run))))
 
 
 def results_touched(run: EvalRun) -> None:
@@ -182,8 +182,8 @@ def test_a_kill_leaves_whole_rows_or_none(run: EvalRun, tmp_path: Path) -> None:
         time.sleep(0.003 * turn)
         process.send_signal(signal.SIGKILL)
         process.wait(60)
-        found = rowindex.kept(again(run))
-        assert found is None or found[1] == {"n": 1}
+        result = rowindex.kept(again(run))
+        assert result is None or result[1] == {"n": 1}
     assert Library(run.folder.parent).table(run.id).rows == Table(again(run)).rows  # type: ignore[union-attr]
 
 
@@ -194,12 +194,12 @@ def test_the_server_says_how_far_it_is(run: EvalRun, tmp_path: Path) -> None:
     with serving(ServerSettings(tmp_path / "runs")) as url:
         code = 503
         while code == 503:
-            code, told, _ = ask(f"{url}{place}/rows?sort=score")
-            assert code == 200 or (told["error"]["type"], "%" in told["error"]["message"]) == ("indexing", True)
-        assert told["total"] == 30
+            code, result, _ = ask(f"{url}{place}/rows?sort=score")
+            assert code == 200 or (result["error"]["type"], "%" in result["error"]["message"]) == ("indexing", True)
+        assert result["total"] == 30
         page = ask(f"{url}{place}/page")[1]
     with serving(ServerSettings(tmp_path / "runs")) as url:  # from the kept rows
-        assert ask(f"{url}{place}/rows?sort=score")[1] == told
+        assert ask(f"{url}{place}/rows?sort=score")[1] == result
         assert ask(f"{url}{place}/page")[1] == page
         label = {"trace_id": "q3 é", "chunk_id": "3-1", "label": 0}
         assert ask(f"{url}{place}/labels", method="POST", body=label)[0] == 201

@@ -36,10 +36,10 @@ def test_failures_and_summary_are_text(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    told = done.stdout.decode()
-    assert done.returncode == 1, told + done.stderr.decode()
-    assert "wanted at least 0.9000: fails" in told
-    shown = [line for line in told.splitlines() if line.startswith("E ")]
+    output = done.stdout.decode()
+    assert done.returncode == 1, output + done.stderr.decode()
+    assert "wanted at least 0.9000: fails" in output
+    shown = [line for line in output.splitlines() if line.startswith("E ")]
     assert any("forged" in line for line in shown)
     for line in shown:
         calm(line.removeprefix("E").lstrip())

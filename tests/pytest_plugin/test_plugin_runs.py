@@ -84,9 +84,9 @@ def test_a_replay_without_a_cassette_names_the_missing_verdict(pytester: pytest.
     pytester.makepyfile(test_pizza=LOW)
     result = run()
     result.assert_outcomes(failed=1)
-    told = result.stdout.str()
-    assert "for trace 'q1', chunk 'c1'" in told
-    assert "pytest test_pizza.py::test_sauce --judge-eval-mode=record" in told
+    output = result.stdout.str()
+    assert "for trace 'q1', chunk 'c1'" in output
+    assert "pytest test_pizza.py::test_sauce --judge-eval-mode=record" in output
     assert not (pytester.path / "cassettes").exists()
 
 

@@ -37,13 +37,13 @@ def test_a_language_that_is_worse_is_seen() -> None:
     results = list(run.results)
     kinds = [(by, slices_of(results, by)) for by in ("language", "source", "tag", "length")]
     values = [result.scores["P@3"] or 0.0 for result in results]
-    found = {(f.by, f.name): f for f in corrected_slices(slice_tests("P@3", values, kinds))}
-    assert found["language", "de"].verdict == "differs"
-    assert found["language", "de"].difference == pytest.approx(-1 / 3)
-    assert found["source", "wiki"].verdict != "differs"
-    assert found["tag", "rare"].verdict == "cannot say"
-    assert found["tag", "rare"].p is None
-    assert sum(f.n for (by, _), f in found.items() if by == "length") == len(NAMES)
+    mapping = {(f.by, f.name): f for f in corrected_slices(slice_tests("P@3", values, kinds))}
+    assert mapping["language", "de"].verdict == "differs"
+    assert mapping["language", "de"].difference == pytest.approx(-1 / 3)
+    assert mapping["source", "wiki"].verdict != "differs"
+    assert mapping["tag", "rare"].verdict == "cannot say"
+    assert mapping["tag", "rare"].p is None
+    assert sum(f.n for (by, _), f in mapping.items() if by == "length") == len(NAMES)
 
 
 def test_holm_keeps_false_alarms_rare() -> None:
@@ -81,7 +81,7 @@ def test_kappa_of_a_slice_is_that_of_its_chunks() -> None:
     truth = {(n, c) for n in NAMES for c in "abc" if rng.random() < 0.5}
     seen = {(n, c) for n in NAMES for c in "abc" if ((n, c) in truth) == (rng.random() < 0.75)}
     run = judged([r.trace for r in run_of(truth, labelled=True).results], dict.fromkeys(seen, 1))
-    found = {(f.figure, f.name): f for f in agree(run, None, by=["language"]).slices}
+    values = {(f.figure, f.name): f for f in agree(run, None, by=["language"]).slices}
     sides = []
     for rest in (1, 0):
         keys = [(n, c) for k, n in enumerate(NAMES) if k % 2 == rest for c in "abc"]
@@ -89,7 +89,7 @@ def test_kappa_of_a_slice_is_that_of_its_chunks() -> None:
     de, en = (cohen_kappa(*side.reshape(-1, 2).T) for side in sides)
     assert de is not None
     assert en is not None
-    german = found["kappa", "de"]
+    german = values["kappa", "de"]
     assert (german.mean, german.difference) == (pytest.approx(de), pytest.approx(de - en))
     draws = []
     for _ in range(800):

@@ -69,10 +69,10 @@ def test_traces_are_there_as_they_come(tmp_path: Path, judged: EvalRun) -> None:
     assert ids(followed)[2:] == ["docs-003"]
     assert followed.find("docs-003") == judged.results[2]
     assert followed.find("docs-001") is None
-    for told in followed.means():
-        scores = [judged.results[k].scores[told["name"]] for k in (1, 2, 4)]
-        assert told["mean"] == pytest.approx(sum(scores) / 3)  # type: ignore[arg-type]
-        assert told["n"] == 3
+    for message in followed.means():
+        scores = [judged.results[k].scores[message["name"]] for k in (1, 2, 4)]
+        assert message["mean"] == pytest.approx(sum(scores) / 3)  # type: ignore[arg-type]
+        assert message["n"] == 3
     journal.close()
 
 
@@ -89,17 +89,17 @@ def test_open_traces_count_in_the_means_so_far(tmp_path: Path, judged: EvalRun) 
     followed = Followed(journal.folder, journal.manifest)
     journal.append([judged.results[0], open_])
     followed.look()
-    for told in followed.means():
-        first = judged.results[0].scores[told["name"]]
+    for line in followed.means():
+        first = judged.results[0].scores[line["name"]]
         assert first is not None
-        assert (told["mean"], told["headline"], told["n"]) == (None, "bounds", 2)
-        assert told["bounds"] == pytest.approx(((first + 0.25) / 2, (first + 1) / 2))
+        assert (line["mean"], line["headline"], line["n"]) == (None, "bounds", 2)
+        assert line["bounds"] == pytest.approx(((first + 0.25) / 2, (first + 1) / 2))
     journal.append([judged.results[1]])
     followed.look()
-    for told in followed.means():
-        assert (told["headline"], told["bounds"], told["n"]) == ("mean", None, 2)
-        scores = [judged.results[k].scores[told["name"]] for k in (0, 1)]
-        assert told["mean"] == pytest.approx(sum(scores) / 2)  # type: ignore[arg-type]
+    for line in followed.means():
+        assert (line["headline"], line["bounds"], line["n"]) == ("mean", None, 2)
+        scores = [judged.results[k].scores[line["name"]] for k in (0, 1)]
+        assert line["mean"] == pytest.approx(sum(scores) / 2)  # type: ignore[arg-type]
     journal.close()
 
 
@@ -153,9 +153,9 @@ def test_a_trace_that_is_judged_again_counts_once(tmp_path: Path, judged: EvalRu
     followed.look()
     assert ids(followed) == ["docs-001", "docs-002"]
     assert followed.rows[0].scores == first.scores
-    for told in followed.means():
-        both = [judged.results[k].scores[told["name"]] for k in (0, 1)]
-        assert told["mean"] == pytest.approx(sum(both) / 2)  # type: ignore[arg-type]
+    for line in followed.means():
+        both = [judged.results[k].scores[line["name"]] for k in (0, 1)]
+        assert line["mean"] == pytest.approx(sum(both) / 2)  # type: ignore[arg-type]
     journal.close()
 
 
@@ -173,9 +173,9 @@ def test_labels_reach_what_is_followed(tmp_path: Path, judged: EvalRun) -> None:
     followed.look()
     assert followed.rows[0].off[0] == "1"
     assert followed.rows[0].off[1:] == before.off[1:]
-    found = followed.find("docs-001")
-    assert found is not None
-    assert found.trace.chunks[0].label == opposite
+    result = followed.find("docs-001")
+    assert result is not None
+    assert result.trace.chunks[0].label == opposite
     journal.close()
 
 
@@ -199,8 +199,8 @@ def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalR
     journal = started(tmp_path, judged)
     base = f"/api/v1/runs/{judged.id}"
     with serving(ServerSettings(tmp_path)) as url:
-        told = ask(f"{url}{base}/live")[1]
-        assert (told["read"], told["run"]["progress"]) == (0, None)
+        result = ask(f"{url}{base}/live")[1]
+        assert (result["read"], result["run"]["progress"]) == (0, None)
         journal.append([judged.results[5], judged.results[2]])
         told_by_it = {
             "traces": 2, "total": 12, "verdicts": 9, "failed": 1, "calls": 7, "hits": 3, "retries": 2,
@@ -208,12 +208,12 @@ def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalR
         }  # fmt: skip
         news = ProgressFile(at=datetime.now(UTC), **told_by_it)
         write_progress(journal.folder, news)
-        told = ask(f"{url}{base}/live")[1]
-        assert told["read"] == 2
-        assert told["run"]["progress"] == told_by_it
-        assert 0 <= told["run"]["silent"] < 60
-        assert ask(f"{url}/api/v1/runs")[1]["runs"][0]["progress"] == told["run"]["progress"]
-        assert [mean["n"] for mean in told["means"]] == [2, 2, 2]
+        result = ask(f"{url}{base}/live")[1]
+        assert result["read"] == 2
+        assert result["run"]["progress"] == told_by_it
+        assert 0 <= result["run"]["silent"] < 60
+        assert ask(f"{url}/api/v1/runs")[1]["runs"][0]["progress"] == result["run"]["progress"]
+        assert [mean["n"] for mean in result["means"]] == [2, 2, 2]
         page = ask(f"{url}{base}/page")[1]
         assert page["live"] is True
         assert "histograms" not in page
@@ -246,9 +246,9 @@ def test_a_run_with_a_baseline_is_shown_without_it_while_it_is_judged(tmp_path: 
         assert page["baseline"] is None
         assert "opening" not in page
         assert [row["deltas"] for row in ask(f"{api}/rows")[1]["rows"]] == [{}] * 3
-        told = ask(f"{api}/trace?trace_id=docs-001")[1]
-        assert told["trace"]["id"] == "docs-001"
-        assert "row" not in told
+        result = ask(f"{api}/trace?trace_id=docs-001")[1]
+        assert result["trace"]["id"] == "docs-001"
+        assert "row" not in result
     journal.close()
 
 
@@ -294,14 +294,14 @@ def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path)
         news, _ = read_progress(folder)
         assert news is not None
         write_progress(folder, news.model_copy(update={"at": news.at - timedelta(minutes=3)}))
-        told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
-        assert told["run"]["status"] == "running"
-        assert told["run"]["silent"] >= 180
+        result = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
+        assert result["run"]["status"] == "running"
+        assert result["run"]["silent"] >= 180
         chat.reset()
         done = subprocess.run([*command, "--resume"], capture_output=True, env=environment, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
-        told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
-        assert (told["run"]["status"], told["run"]["progress"], told["read"]) == ("done", None, 6)
+        result = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
+        assert (result["run"]["status"], result["run"]["progress"], result["read"]) == ("done", None, 6)
         assert not (folder / PROGRESS).exists()
 
 

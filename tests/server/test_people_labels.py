@@ -48,12 +48,12 @@ def test_labels_are_kept_by_name_and_a_decision_settles_a_difference(tmp_path: P
             body = {"trace_id": chunks[place][0], "chunk_id": chunks[place][1], "label": label, "by": by, **more}
             assert ask(f"{base}/labels", method="POST", body=body)[0] == 201
 
-        for place, (one, other) in enumerate(zip(anna, ben, strict=True)):
-            give(place, one, "Anna", comment="clear" if place == 1 else "")
+        for place, (first, other) in enumerate(zip(anna, ben, strict=True)):
+            give(place, first, "Anna", comment="clear" if place == 1 else "")
             give(place, other, "Ben")
-        told = ask(f"{base}/people")[1]
-        assert {each["by"]: each["n"] for each in told["people"]} == {"Anna": len(chunks), "Ben": len(chunks)}
-        differing = {(each["trace"], each["chunk"]) for each in told["differing"]}
+        result = ask(f"{base}/people")[1]
+        assert {each["by"]: each["n"] for each in result["people"]} == {"Anna": len(chunks), "Ben": len(chunks)}
+        differing = {(each["trace"], each["chunk"]) for each in result["differing"]}
         assert differing == {chunks[k] for k in range(0, len(chunks), 5)}
         assert not differing & given_labels(run.folder).keys()
         give(0, 1, "Cleo", final=True)
@@ -134,9 +134,9 @@ def test_a_sample_is_served_in_its_order_with_progress(tmp_path: Path, suffix: s
     with serving(ServerSettings(tmp_path, sample=sample)) as url:
         base = f"{url}/api/v1/runs/{run.id}"
         asked = f"{base}/rows?blind=true&sample=true&by=Anna"
-        told = ask(asked)[1]
-        assert [row["id"] for row in told["rows"]] == list(sample.chunks)
-        assert (told["done"], told["total"]) == (0, 4)
+        result = ask(asked)[1]
+        assert [row["id"] for row in result["rows"]] == list(sample.chunks)
+        assert (result["done"], result["total"]) == (0, 4)
         trace, chunks = next(iter(sample.chunks.items()))
         query = urlencode({"trace_id": trace, "blind": "true", "sample": "true", "by": "Anna"})
         assert [card["id"] for card in ask(f"{base}/trace?{query}")[1]["trace"]["chunks"]] == list(chunks)

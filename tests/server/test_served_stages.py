@@ -31,23 +31,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_results_hold_null_and_the_stage(served: str) -> None:
     """Records of REST have null for reason and quote, and say which stage gave each verdict."""
-    told = ask(f"{served}/api/v1/runs/label:decision/results?limit=10")[1]["results"]
-    verdicts = [one for result in told for one in result["outcomes"]]
-    assert {(one["reason"], one["evidence"], one["stage"]) for one in verdicts} == {(None, None, None)}
-    assert all(0 <= one["confidence"] <= 1 for one in verdicts)
-    told = ask(f"{served}/api/v1/runs/label:cascade/results?limit=10")[1]["results"]
-    verdicts = [one for result in told for one in result["outcomes"]]
-    assert {one["stage"] for one in verdicts} == {"cheap", "strong"}
-    assert {one["reason"] is None for one in verdicts if one["stage"] == "cheap"} == {True}
-    assert {one["reason"] is None for one in verdicts if one["stage"] == "strong"} == {False}
+    outcome = ask(f"{served}/api/v1/runs/label:decision/results?limit=10")[1]["results"]
+    verdicts = [item for result in outcome for item in result["outcomes"]]
+    assert {(item["reason"], item["evidence"], item["stage"]) for item in verdicts} == {(None, None, None)}
+    assert all(0 <= item["confidence"] <= 1 for item in verdicts)
+    outcome = ask(f"{served}/api/v1/runs/label:cascade/results?limit=10")[1]["results"]
+    verdicts = [item for result in outcome for item in result["outcomes"]]
+    assert {item["stage"] for item in verdicts} == {"cheap", "strong"}
+    assert {item["reason"] is None for item in verdicts if item["stage"] == "cheap"} == {True}
+    assert {item["reason"] is None for item in verdicts if item["stage"] == "strong"} == {False}
 
 
 def test_the_document_says_what_may_be_null(served: str) -> None:
     """The schema of a verdict allows null for reason and quote, and names the stages."""
     document = ask(f"{served}/api/v1/openapi.json")[1]
-    found = [schema for name, schema in document["components"]["schemas"].items() if name.startswith("Verdict")]
-    assert found
-    for schema in found:
+    values = [schema for name, schema in document["components"]["schemas"].items() if name.startswith("Verdict")]
+    assert values
+    for schema in values:
         fields = schema["properties"]
         assert {"type": "null"} in fields["reason"]["anyOf"]
         assert {"type": "null"} in fields["evidence"]["anyOf"]
@@ -94,8 +94,8 @@ def test_the_hosted_evaluator_s_booleans_are_verdicts(tmp_path: Path) -> None:
         for row in rows()[:2]:
             texts = [chunk["text"] for chunk in row["chunks"]]
             precision.add_trace(query=row["query"], reference=row["reference"], context=texts)
-        told = client.get_eval_run(client.evaluate(precision))
-    assert told["status"] == "SUCCESS"
-    for result in told["results"]:
-        assert {type(one) for one in result["verdicts"]} == {bool}
+        outcome = client.get_eval_run(client.evaluate(precision))
+    assert outcome["status"] == "SUCCESS"
+    for result in outcome["results"]:
+        assert {type(item) for item in result["verdicts"]} == {bool}
         assert 0 <= result["score"] <= 1

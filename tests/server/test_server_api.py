@@ -21,9 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .* attribute with value .* w
 
 def test_runs_are_listed_and_filtered(url: str) -> None:
     """Label, tags and status narrow the list; a threshold says pass or fail from the mean."""
-    status, told, _ = ask(f"{url}/runs")
-    assert (status, told["total"]) == (200, 2)
-    for run in told["runs"]:
+    status, result, _ = ask(f"{url}/runs")
+    assert (status, result["total"]) == (200, 2)
+    for run in result["runs"]:
         assert run["passed"] == {"AP@5": run["metrics"]["AP@5"]["mean"] >= 0.55}
     for query, labels in (
         ("label=MAI", ["main"]),
@@ -59,8 +59,8 @@ def test_rows_page_by_page_are_the_rows_at_once(url: str, filter: str) -> None:
     assert whole["total"] == len(parts)
     if parts:
         target = parts[len(parts) // 2]["id"]
-        found = ask(f"{base}&locate={quote(target)}")[1]
-        assert found["at"] == len(parts) // 2
+        result = ask(f"{base}&locate={quote(target)}")[1]
+        assert result["at"] == len(parts) // 2
 
 
 def test_a_trace_comes_with_prompt_and_reply(url: str) -> None:
@@ -74,12 +74,12 @@ def test_a_trace_comes_with_prompt_and_reply(url: str) -> None:
 def test_compare_tells_changes_page_by_page(url: str) -> None:
     """The comparison's counts are those of the list of changed traces, which can be narrowed by id."""
     b, a = ids(url)
-    told = ask(f"{url}/compare?baseline={a}&candidate={b}")[1]
+    result = ask(f"{url}/compare?baseline={a}&candidate={b}")[1]
     listed = ask(f"{url}/compare/changed?baseline={a}&candidate={b}&limit=100")[1]
-    assert listed["total"] == sum(n for name, n in told["changes"].items() if name != "same") > 5
-    one = listed["rows"][3]["id"]
-    assert ask(f"{url}/compare/changed?baseline={a}&candidate={b}&trace_id={one}")[1]["total"] == 1
-    assert told["metrics"][0]["n"] == 38
+    assert listed["total"] == sum(n for name, n in result["changes"].items() if name != "same") > 5
+    first = listed["rows"][3]["id"]
+    assert ask(f"{url}/compare/changed?baseline={a}&candidate={b}&trace_id={first}")[1]["total"] == 1
+    assert result["metrics"][0]["n"] == 38
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_compare_tells_changes_page_by_page(url: str) -> None:
 )
 def test_what_is_not_there_is_a_clear_4xx(url: str, path: str, status: int) -> None:
     """An unknown id, a path in place of an id, a bad number: an error in JSON, never a 5xx."""
-    code, told, _ = ask(f"{url}/{path}")
+    code, result, _ = ask(f"{url}/{path}")
     assert code == status
-    assert told["error"]["message"]
+    assert result["error"]["message"]
 
 
 def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None
         (unreadable,) = listed["unreadable"]
         assert unreadable["folder"] == worst.folder.name
         assert unreadable["error"].startswith(f"{worst.folder.name}/manifest.json: not a run's manifest")
-        code, told, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
+        code, result, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
         assert code == 409
-        assert "damaged" in told["error"]["message"]
-        assert str(tmp_path) not in told["error"]["message"]
+        assert "damaged" in result["error"]["message"]
+        assert str(tmp_path) not in result["error"]["message"]
         assert ask(f"{url}/api/v1/runs/{worst.id}")[0] == 404
         assert ask(f"{url}/api/v1/runs/{good.id}/page")[0] == 200
 

@@ -64,10 +64,10 @@ def test_a_token_is_asked_for(closed_url: str) -> None:
         {"Authorization": f"Basic {TOKEN}"},
         {"Authorization": "Bearer \u00fc"},
     ):
-        code, told, answer = ask(f"{closed_url}/api/v1/runs", headers=headers)
+        code, result, answer = ask(f"{closed_url}/api/v1/runs", headers=headers)
         assert code == 401
         assert answer["www-authenticate"] == "Bearer"
-        assert TOKEN not in str(told)
+        assert TOKEN not in str(result)
     assert ask(f"{closed_url}/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})[0] == 200
     assert ask(f"{closed_url}/api/v1/openapi.json")[0] == 401
     assert ask(f"{closed_url}/api/v1/health")[0] == 200
@@ -91,9 +91,9 @@ def test_another_address_needs_a_token(tmp_path: Path, monkeypatch: pytest.Monke
             ServerSettings(tmp_path, host=host)
         assert TOKEN not in repr(ServerSettings(tmp_path, host=host, token=TOKEN))
     monkeypatch.delenv("JUDGE_EVAL_SERVER_TOKEN", raising=False)
-    told = CliRunner().invoke(app, ["serve", "--out", str(tmp_path), "--host", "0.0.0.0"])
-    assert told.exit_code == 2
-    assert "needs a token" in told.output
+    result = CliRunner().invoke(app, ["serve", "--out", str(tmp_path), "--host", "0.0.0.0"])
+    assert result.exit_code == 2
+    assert "needs a token" in result.output
 
 
 def test_loopback_is_told_from_other_addresses() -> None:
@@ -113,13 +113,13 @@ def test_pages_come_with_a_strict_policy(open_url: str) -> None:
     """Every answer forbids foreign content, framing and sniffing, refusals included."""
     for path in ("/", "/runs/x", "/compare", "/docs", "/static/app.js", "/api/v1/runs", "/api/v1/none"):
         for headers in ({}, {"Host": "evil.example"}):
-            _, _, told = ask(f"{open_url}{path}", headers=headers)
-            policy = told["content-security-policy"]
+            _, _, result = ask(f"{open_url}{path}", headers=headers)
+            policy = result["content-security-policy"]
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
-            assert told["x-content-type-options"] == "nosniff"
-            assert told["x-frame-options"] == "DENY"
-            assert "access-control-allow-origin" not in told
+            assert result["x-content-type-options"] == "nosniff"
+            assert result["x-frame-options"] == "DENY"
+            assert "access-control-allow-origin" not in result
 
 
 def test_a_request_without_host_is_refused(open_url: str) -> None:

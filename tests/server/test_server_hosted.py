@@ -32,12 +32,12 @@ def submit(url: str, given: Any, wait: float = 20) -> tuple[int, Any]:
 
 def test_a_hosted_evaluators_body_is_judged_and_answered(url: str, tmp_path: Path) -> None:
     """The body is taken as it is; uuid, score and booleans stand beside our own fields."""
-    code, told = submit(url, body())
+    code, outcome = submit(url, body())
     assert code == 202
-    assert told["uuid"] == told["id"] == str(uuid.UUID(told["id"]))
-    assert (told["score"], told["verdicts"]) == (SCORE, VERDICTS)
-    assert (told["label"], told["tags"], told["status"]) == ("PR #111", ["GPT-4", "Pizza-DB:v2"], "done")
-    assert told["metrics"]["AP@5"]["mean"] == SCORE
+    assert outcome["uuid"] == outcome["id"] == str(uuid.UUID(outcome["id"]))
+    assert (outcome["score"], outcome["verdicts"]) == (SCORE, VERDICTS)
+    assert (outcome["label"], outcome["tags"], outcome["status"]) == ("PR #111", ["GPT-4", "Pizza-DB:v2"], "done")
+    assert outcome["metrics"]["AP@5"]["mean"] == SCORE
     (folder,) = (path.parent for path in tmp_path.glob("*/manifest.json"))
     (result,) = Run.at(folder).results
     assert [(chunk.text, chunk.score) for chunk in result.trace.chunks] == list(CONTEXT)
@@ -47,10 +47,10 @@ def test_the_body_that_the_real_client_wrote_is_taken(url: str) -> None:
     """What the hosted evaluator's own client sends, kept as a fixture, is judged trace by trace."""
     given = json.loads((FIXTURES / "formats" / "lynxius.json").read_text(encoding="utf-8"))
     HostedSubmission.parse(given)
-    code, told = submit(url, given)
+    code, result = submit(url, given)
     assert code == 202
-    assert told["traces"] == len(given["data"])
-    assert len(told["verdicts"]) == sum(len(item["contexts"]) for item in given["data"])
+    assert result["traces"] == len(given["data"])
+    assert len(result["verdicts"]) == sum(len(item["contexts"]) for item in given["data"])
 
 
 def test_our_own_body_is_answered_with_the_same_fields(url: str) -> None:
@@ -66,27 +66,27 @@ def test_our_own_body_is_answered_with_the_same_fields(url: str) -> None:
 
 def test_without_waiting_the_answer_comes_later(url: str) -> None:
     """A run that has not ended has neither score nor verdicts; asked again it has both."""
-    _, told = submit(url, body(), wait=0)
-    assert told["uuid"]
-    if told["status"] == "submitted":
-        assert told["score"] is told["verdicts"] is None
-    later = RunAnswer.parse(ask(f"{url}/runs/{told['uuid']}/answer?wait=20")[1])
+    _, result = submit(url, body(), wait=0)
+    assert result["uuid"]
+    if result["status"] == "submitted":
+        assert result["score"] is result["verdicts"] is None
+    later = RunAnswer.parse(ask(f"{url}/runs/{result['uuid']}/answer?wait=20")[1])
     assert (later.score, later.verdicts) == (SCORE, tuple(VERDICTS))
 
 
 def test_a_failed_verdict_is_null_and_never_false(url: str) -> None:
     """A chunk that was declined has null in its place, and a trace without a value no score."""
-    _, told = submit(url, body(contexts=(*CONTEXT[:2], (f"The dough {REFUSED}.", 0.5))))
-    assert told["verdicts"] == [False, True, None]
-    assert told["score"] is None
-    assert (told["status"], told["failed"]) == ("incomplete", 1)
+    _, result = submit(url, body(contexts=(*CONTEXT[:2], (f"The dough {REFUSED}.", 0.5))))
+    assert result["verdicts"] == [False, True, None]
+    assert result["score"] is None
+    assert (result["status"], result["failed"]) == ("incomplete", 1)
 
 
 def test_a_baseline_is_named_by_its_label(url: str) -> None:
     """The newest run of the label is the baseline; a label that no run has is refused before judging."""
     _, first = submit(url, body())
-    _, told = submit(url, {**body(), "label": "PR #112", "baseline_eval_run_label": "PR #111"})
-    assert told["baseline"] == first["uuid"]
+    _, result = submit(url, {**body(), "label": "PR #112", "baseline_eval_run_label": "PR #111"})
+    assert result["baseline"] == first["uuid"]
     code, refused = submit(url, {**body(), "baseline_eval_run_label": "PR #1"})
     assert code == 422
     assert refused["error"]["message"] == "baseline_eval_run_label: no run is labelled 'PR #1'"
@@ -114,9 +114,9 @@ def test_a_baseline_is_named_by_its_label(url: str) -> None:
 )
 def test_what_is_wrong_with_the_body_is_named(url: str, change: dict[str, Any], message: str) -> None:
     """Each fault is a 4xx that names the place, and nothing is kept."""
-    code, told = submit(url, {**body(), **change})
+    code, result = submit(url, {**body(), **change})
     assert code in (413, 422)
-    assert message in told["error"]["message"]
+    assert message in result["error"]["message"]
     assert ask(f"{url}/runs")[1]["total"] == 0
 
 
@@ -125,21 +125,21 @@ def test_any_ended_run_has_an_answer(tmp_path: Path) -> None:
     run = judge(rows()[:3], tmp_path, label="main")
     expected = [o.relevant for result in run.results for o in result.outcomes if o.kind == "verdict"]
     with serving(ServerSettings(tmp_path, limits=ServerLimits(traces=3))) as url:
-        code, told, _ = ask(f"{url}/api/v1/runs/{run.id}/answer")
-        assert (code, told["verdicts"]) == (200, expected)
-        assert 0 < told["score"] <= 1
+        code, outcome, _ = ask(f"{url}/api/v1/runs/{run.id}/answer")
+        assert (code, outcome["verdicts"]) == (200, expected)
+        assert 0 < outcome["score"] <= 1
         assert ask(f"{url}/api/v1/runs/{uuid.uuid4()}/answer")[0] == 404
     with serving(ServerSettings(tmp_path, limits=ServerLimits(traces=2))) as url:
-        code, told, _ = ask(f"{url}/api/v1/runs/{run.id}/answer")
-        assert (code, "read its results in pages" in told["error"]["message"]) == (409, True)
+        code, outcome, _ = ask(f"{url}/api/v1/runs/{run.id}/answer")
+        assert (code, "read its results in pages" in outcome["error"]["message"]) == (409, True)
 
 
 def test_too_many_that_wait_are_answered_at_once(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where enough requests wait, further ones do not: their answer is the run as it stands."""
     monkeypatch.setattr(judge_routes, "WAITING", 0)
     monkeypatch.setattr(judge_routes, "LOOK", 3600.0)
-    _, told = submit(url, body(), wait=30)
-    assert told["status"] in ("submitted", "running", "done")
+    _, result = submit(url, body(), wait=30)
+    assert result["status"] in ("submitted", "running", "done")
 
 
 def test_the_client_reads_the_answer(url: str) -> None:

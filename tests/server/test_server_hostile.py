@@ -72,13 +72,13 @@ def test_hostile_bodies_are_refused_and_hold_nobody_up(url: str, kind: str, path
     with ThreadPoolExecutor(4) as pool:
         sent = [pool.submit(ask, f"{url}{path}", method="POST", raw=data) for _ in range(4)]
         asked = 0
-        while not asked or not all(one.done() for one in sent):
+        while not asked or not all(entry.done() for entry in sent):
             assert ask(f"{url}/api/v1/health")[0] == 200
             asked += 1
-        codes = {one.result()[0] for one in sent}
+        codes = {entry.result()[0] for entry in sent}
     assert codes <= {413, 422}, codes
-    for one in sent:
-        assert len(one.result()[1]["error"]["message"]) < 1000
+    for item in sent:
+        assert len(item.result()[1]["error"]["message"]) < 1000
 
 
 @pytest.mark.slow
@@ -148,8 +148,8 @@ def test_205_silent_connections_leave_the_server_answering(tmp_path: Path, monke
             assert drips_until_dropped(dripping)
             assert all(map(gone, silent[1:]))
         finally:
-            for one in silent:
-                one.close()
+            for item in silent:
+                item.close()
         assert ask(f"{url}/api/v1/health")[0] == 200
 
 
@@ -161,8 +161,8 @@ def test_the_longest_silent_connection_makes_room(tmp_path: Path, monkeypatch: p
         silent = [socket.create_connection(place, timeout=20) for _ in range(5)]
         assert ask(f"{url}/api/v1/health")[0] == 200
         assert gone(silent[0])
-        for one in silent:
-            one.close()
+        for item in silent:
+            item.close()
 
 
 def test_a_kept_connection_serves_request_after_request(url: str) -> None:
@@ -184,15 +184,15 @@ def test_the_queue_holds_its_limit_when_all_come_at_once(tmp_path: Path) -> None
     settings = ServerSettings(tmp_path, limits=ServerLimits(queued=3))
 
     with (
-        serving(settings, Evaluator(FakeBackend(_stuck), cache=False)) as one,
+        serving(settings, Evaluator(FakeBackend(_stuck), cache=False)) as first,
         serving(settings, Evaluator(FakeBackend(_stuck), cache=False)) as two,
         ThreadPoolExecutor(20) as pool,
     ):
         sent = [
-            pool.submit(ask, f"{(one, two)[n % 2]}/api/v1/runs", method="POST", body={"traces": [ONE]})
+            pool.submit(ask, f"{(first, two)[n % 2]}/api/v1/runs", method="POST", body={"traces": [ONE]})
             for n in range(20)
         ]
-        codes = sorted(one.result()[0] for one in sent)
+        codes = sorted(item.result()[0] for item in sent)
     assert codes == [202] * 3 + [429] * 17
 
 
@@ -233,9 +233,9 @@ def test_head_and_options_are_answered(url: str) -> None:
 def test_small_requests_may_not_be_large(url: str) -> None:
     """A label is no place for megabytes."""
     path = f"{url}/api/v1/runs/{uuid.uuid4()}/labels"
-    code, told, _ = ask(path, method="POST", raw=b'{"by": "' + b"x" * 300_000 + b'"}')
+    code, result, _ = ask(path, method="POST", raw=b'{"by": "' + b"x" * 300_000 + b'"}')
     assert code == 413
-    assert "262,144 bytes" in told["error"]["message"]
+    assert "262,144 bytes" in result["error"]["message"]
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -264,9 +264,9 @@ def test_an_upload_that_does_not_hold_together_is_refused(url: str, tmp_path: Pa
     manifest = json.loads((tmp_path / run.folder.name / "manifest.json").read_bytes())  # type: ignore[union-attr]
     results = [result.model_dump(mode="json") for result in run.results]
     CHANGES[name](manifest)
-    code, told, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body={"manifest": manifest, "results": results})
-    assert code == 422, told
-    assert f"manifest.{name.split(',')[0]}" in told["error"]["message"]
+    code, outcome, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body={"manifest": manifest, "results": results})
+    assert code == 422, outcome
+    assert f"manifest.{name.split(',')[0]}" in outcome["error"]["message"]
 
 
 def test_results_of_other_traces_are_refused(url: str) -> None:
@@ -300,5 +300,5 @@ def test_an_upload_is_sealed_and_stays_whole(tmp_path: Path) -> None:
         )
         client.upload(with_labels(EvalRun.load(labelled.folder)))
         assert len(client.list_runs()) == 4
-    found = [verify(folder) for folder in (tmp_path / "there").iterdir()]
-    assert {one.condition for one in found} == {"whole"}, found
+    values = [verify(folder) for folder in (tmp_path / "there").iterdir()]
+    assert {item.condition for item in values} == {"whole"}, values

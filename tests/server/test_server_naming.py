@@ -47,9 +47,9 @@ def test_two_labels_are_compared(served: dict[str, Any]) -> None:
     api, ids = served["api"], (served["main"].id, served["branch"].id)
     names = "baseline=label:main&candidate=label:feature/x"
     for route in ("compare?", "compare/changed?limit=100&"):
-        told = ask(f"{api}/{route}{names}")
-        assert told[0] == 200
-        assert told[1] == ask(f"{api}/{route}baseline={ids[0]}&candidate={ids[1]}")[1]
+        result = ask(f"{api}/{route}{names}")
+        assert result[0] == 200
+        assert result[1] == ask(f"{api}/{route}baseline={ids[0]}&candidate={ids[1]}")[1]
     assert ask(f"{api}/named?name={quote('label:feature/x')}")[1]["id"] == ids[1]
     assert ask(f"{api}/named?name={ids[1]}")[1]["id"] == ids[1]
 
@@ -60,12 +60,12 @@ def test_labels_stand_side_by_side(served: dict[str, Any]) -> None:
     asked = "&".join(f"run={quote(name)}" for name in names)
     by_id = "&".join(f"run={served[name].id}" for name in ("main", "branch", "pr"))
     for route, more in (("matrix", ""), ("matrix/rows", ""), ("matrix/trace", "&place=0")):
-        told = ask(f"{served['api']}/{route}?{asked}{more}")
-        assert told[0] == 200
-        assert told[1] == ask(f"{served['api']}/{route}?{by_id}{more}")[1]
-    code, told, _ = ask(f"{served['api']}/matrix?{asked}&run={served['main'].id}")
+        result = ask(f"{served['api']}/{route}?{asked}{more}")
+        assert result[0] == 200
+        assert result[1] == ask(f"{served['api']}/{route}?{by_id}{more}")[1]
+    code, result, _ = ask(f"{served['api']}/matrix?{asked}&run={served['main'].id}")
     assert code == 422
-    assert "named twice" in told["error"]["message"]
+    assert "named twice" in result["error"]["message"]
 
 
 def test_blind_tells_nothing_of_the_baseline(served: dict[str, Any]) -> None:
@@ -76,19 +76,19 @@ def test_blind_tells_nothing_of_the_baseline(served: dict[str, Any]) -> None:
         assert page["baseline"] is None
         assert not page.keys() & {"opening", "problem", "histograms", "agreement"}
         assert not any("pair" in metric or metric["mean"] is not None for metric in page["metrics"])
-        found = ask(f"{api}/rows?blind=true&sort=change{more}")[1]["rows"]
+        result = ask(f"{api}/rows?blind=true&sort=change{more}")[1]["rows"]
         assert all(
-            (row["before"], row["ranks_before"], row["change"], row["deltas"]) == (None, None, "", {}) for row in found
+            (row["before"], row["ranks_before"], row["change"], row["deltas"]) == (None, None, "", {}) for row in result
         )
         assert "row" not in ask(f"{api}/trace?trace_id=docs-001&blind=true{more}")[1]
 
 
 def test_a_name_that_is_none_is_told(served: dict[str, Any]) -> None:
     """An unknown label is a 404 that names one that is nearly it; what is no name at all a 422."""
-    code, told, _ = ask(f"{served['api']}/runs/label:mian/page")
+    code, result, _ = ask(f"{served['api']}/runs/label:mian/page")
     assert code == 404
-    assert "no run labelled 'mian'" in told["error"]["message"]
-    assert "main" in told["error"]["message"]
+    assert "no run labelled 'mian'" in result["error"]["message"]
+    assert "main" in result["error"]["message"]
     for name in ("main", "label:", "../main", "0000"):
         assert ask(f"{served['api']}/runs/{quote(name, safe='')}/summary")[0] in (404, 422)
     assert ask(f"{served['api']}/named?name=main")[0] == 422
@@ -124,10 +124,10 @@ def test_a_run_remembers_its_baseline(served: dict[str, Any]) -> None:
     row = ask(f"{base}/trace?trace_id={changed[0]['id']}")[1]["row"]
     assert row == changed[0]
     for part in ("page", "rows", f"trace?trace_id={row['id']}"):
-        told = ask(f"{base}/{part}{'&' if '?' in part else '?'}baseline=none")[1]
-        assert told.get("baseline") is None
-        assert "row" not in told
-        assert all(not each["deltas"] for each in told.get("rows", ()))
+        result = ask(f"{base}/{part}{'&' if '?' in part else '?'}baseline=none")[1]
+        assert result.get("baseline") is None
+        assert "row" not in result
+        assert all(not each["deltas"] for each in result.get("rows", ()))
     assert "row" not in ask(f"{base}/trace?trace_id={row['id']}&blind=true")[1]
 
 
@@ -168,10 +168,10 @@ def test_the_client_takes_labels(served: dict[str, Any]) -> None:
     client.label("label:PR 2", "docs-001", served["pr"].results[0].trace.chunks[0].id, 1)
     assert ask(f"{served['api']}/runs/{served['pr'].id}/labels")[1][0]["label"] == 1
     client.add_trace("What is a tomato?", ["A tomato is a fruit."], reference="A tomato is a fruit.")
-    told = client.evaluate(label="mine", baseline="label:main")
-    assert told.baseline == served["main"].id
-    assert client.get_eval_run(told.uuid).manifest.baseline == served["main"].id
-    client.delete(told.uuid)
+    result = client.evaluate(label="mine", baseline="label:main")
+    assert result.baseline == served["main"].id
+    assert client.get_eval_run(result.uuid).manifest.baseline == served["main"].id
+    client.delete(result.uuid)
     with pytest.raises(RunError, match="no run labelled 'nowhere'"):
         client.get_eval_run("label:nowhere")
     client.add_trace("What is a tomato?", ["A fruit."], reference="A fruit.")

@@ -19,11 +19,11 @@ from tests.support.serving import ask, judge, rows, serving
 def test_the_document_describes_every_route(tmp_path: Path) -> None:
     """The OpenAPI document names the routes, their records and their errors."""
     with serving(ServerSettings(tmp_path)) as url:
-        code, told, _ = ask(f"{url}/api/v1/openapi.json")
+        code, result, _ = ask(f"{url}/api/v1/openapi.json")
     assert code == 200
-    assert {"/api/v1/runs", "/api/v1/runs/{run_id}", "/api/v1/compare", "/api/v1/runs/upload"} <= set(told["paths"])
-    assert {"Trace", "Chunk", "Manifest", "TraceResult", "RunSummary"} <= set(told["components"]["schemas"])
-    for methods in told["paths"].values():
+    assert {"/api/v1/runs", "/api/v1/runs/{run_id}", "/api/v1/compare", "/api/v1/runs/upload"} <= set(result["paths"])
+    assert {"Trace", "Chunk", "Manifest", "TraceResult", "RunSummary"} <= set(result["components"]["schemas"])
+    for methods in result["paths"].values():
         for operation in methods.values():
             assert operation["description"]
             assert {"401", "404", "422"} <= set(operation["responses"])
@@ -51,10 +51,10 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
         # The generator cannot make the pairs of an upload; the test below takes one apart instead.
         fuzzing = ["--phases", "fuzzing", "--max-examples", "30", "--exclude-path", "/api/v1/runs/upload"]
         for phase in (["--phases", "examples,coverage"], fuzzing):
-            told = subprocess.run(
+            output = subprocess.run(
                 [*command, *phase], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
             )
-            assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
+            assert output.returncode == 0, output.stdout[-6000:] + output.stderr[-2000:]
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -81,12 +81,12 @@ def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
                 for key in path[:-1]:
                     inside = inside[key]
                 inside[path[-1]] = junk
-                code, told, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body=body)
-                assert code < 500, (path, junk, told)
+                code, outcome, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body=body)
+                assert code < 500, (path, junk, outcome)
                 if code == 201:
                     taken += 1
                     for part in ("page", "rows?filter=x", "trace?trace_id=docs-001", "results", "summary"):
-                        code, shown, _ = ask(f"{url}/api/v1/runs/{told['id']}/{part}")
+                        code, shown, _ = ask(f"{url}/api/v1/runs/{outcome['id']}/{part}")
                         assert code < 500, (path, junk, part, shown)
-                    assert ask(f"{url}/api/v1/runs/{told['id']}", method="DELETE")[0] == 204
+                    assert ask(f"{url}/api/v1/runs/{outcome['id']}", method="DELETE")[0] == 204
     assert taken > 10

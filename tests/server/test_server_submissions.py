@@ -109,9 +109,9 @@ def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> No
             client = Client(url)
             uuid = submit(client)
             until(lambda: client.list_runs()[0].status == "failed", process)
-            told = client.list_runs()[0]
-            assert told.error
-            assert "sk-secret-secret" not in told.error
+            result = client.list_runs()[0]
+            assert result.error
+            assert "sk-secret-secret" not in result.error
             chat._scripted.clear()
             client._raw("POST", f"/runs/{uuid}/resume")
             assert client.get_eval_run(uuid).status == "done"

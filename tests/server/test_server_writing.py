@@ -58,17 +58,17 @@ def test_labels_given_on_the_pages_correct_the_means(tmp_path: Path) -> None:
             assert ask(f"{url}/api/v1/runs/{run.id}/labels", method="POST", body=body)[0] == 201
     file = tmp_path / "labels.jsonl"
     names = ("trace_id", "chunk_id", "label")
-    file.write_text("".join(json.dumps(dict(zip(names, one, strict=True))) + "\n" for one in given))
+    file.write_text("".join(json.dumps(dict(zip(names, item, strict=True))) + "\n" for item in given))
     command = ["correct", run.id[:8], "--out", str(tmp_path), "--json"]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    told = json.loads(shown.stdout)
+    document = json.loads(shown.stdout)
     filed = CliRunner().invoke(app, [*command, "--labels", str(file)])
     assert filed.exit_code == 0, filed.output
-    assert told["means"] == json.loads(filed.stdout)["means"]
+    assert document["means"] == json.loads(filed.stdout)["means"]
     whole = [row for row in data[::2] if row["chunks"]]  # where nothing was retrieved nothing is labelled
     assert len(whole) > 2
-    assert {mean["n_labelled"] for mean in told["means"].values()} == {len(whole)}
+    assert {mean["n_labelled"] for mean in document["means"].values()} == {len(whole)}
 
 
 def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> None:
@@ -102,19 +102,19 @@ def test_submitting_with_the_client(tmp_path: Path) -> None:
         client = Client(url)
         client.add_trace("What is a tomato?", ["A tomato is a fruit.", "Cars."], reference="A tomato is a fruit.")
         baseline = str(uuid.uuid4())
-        told = client.evaluate(label="mine", href="https://x.example/1", tags=["a", "b"], baseline=baseline)
-        assert (told.label, told.href, told.tags, told.baseline) == (
+        result = client.evaluate(label="mine", href="https://x.example/1", tags=["a", "b"], baseline=baseline)
+        assert (result.label, result.href, result.tags, result.baseline) == (
             "mine",
             "https://x.example/1",
             ("a", "b"),
             baseline,
         )
-        assert told.status == "submitted"
-        run = client.get_eval_run(told.uuid)
+        assert result.status == "submitted"
+        run = client.get_eval_run(result.uuid)
         assert run.status == "done"
         assert [o.relevant for o in run.results[0].outcomes] == [True, False]
         assert run["AP@5"] == 1.0
-        assert [r.uuid for r in client.list_runs(tags=["a"])] == [told.uuid]
+        assert [r.uuid for r in client.list_runs(tags=["a"])] == [result.uuid]
         client.add_trace("No reference", ["x"])
         with pytest.raises(DataError, match="reference"):
             client.evaluate()
@@ -131,24 +131,24 @@ def test_a_submission_cannot_choose_its_judge(tmp_path: Path) -> None:
         for field in ("model", "base_url", "prompt", "cache", "out", "options"):
             assert ask(f"{url}/api/v1/runs", method="POST", body={**body, field: "x"})[0] == 422
     with serving(ServerSettings(tmp_path)) as url:
-        code, told, _ = ask(f"{url}/api/v1/runs", method="POST", body=body)
+        code, result, _ = ask(f"{url}/api/v1/runs", method="POST", body=body)
         assert code == 409
-        assert "without a model" in told["error"]["message"]
+        assert "without a model" in result["error"]["message"]
 
 
 def test_limits_are_clear_4xx(tmp_path: Path) -> None:
     """Too many traces, chunks, bytes or waiting runs are told as such."""
     limits = ServerLimits(body=20_000, traces=2, chunks=3, queued=1)
     evaluator = Evaluator("fake/overlap", cache=False)
-    one = {"query": "a", "reference": "b", "chunks": ["c"]}
+    values = {"query": "a", "reference": "b", "chunks": ["c"]}
     with serving(ServerSettings(tmp_path, limits=limits), evaluator) as url:
         post = f"{url}/api/v1/runs"
-        many = {"traces": [{**one, "query": str(i)} for i in range(3)]}
+        many = {"traces": [{**values, "query": str(i)} for i in range(3)]}
         assert ask(post, method="POST", body=many)[0] == 413
-        assert ask(post, method="POST", body={"traces": [{**one, "chunks": ["c"] * 4}]})[0] == 413
-        code, told, _ = ask(post, method="POST", body={"traces": [{**one, "query": "a" * 30_000}]})
+        assert ask(post, method="POST", body={"traces": [{**values, "chunks": ["c"] * 4}]})[0] == 413
+        code, result, _ = ask(post, method="POST", body={"traces": [{**values, "query": "a" * 30_000}]})
         assert code == 413
-        assert "20,000 bytes" in told["error"]["message"]
+        assert "20,000 bytes" in result["error"]["message"]
         assert ask(post, method="POST", raw=b"{not json")[0] == 422
         assert ask(post, method="POST", raw=b"[" * 15_000)[0] in (400, 422)
         assert ask(post, method="POST", raw=b'{"traces": [{"query": "\\ud800", "chunks": []}]}')[0] == 422
@@ -163,7 +163,7 @@ def test_limits_are_clear_4xx(tmp_path: Path) -> None:
             import fcntl
 
             fcntl.flock(lock, fcntl.LOCK_EX)
-            assert ask(post, method="POST", body={"traces": [one]})[0] == 429
+            assert ask(post, method="POST", body={"traces": [values]})[0] == 429
 
 
 def test_a_client_that_still_sends_is_told_that_its_body_is_too_large(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
     lying = [r.model_copy(update={"scores": {"AP@5": 0.123, "MRR": 0.1, "NDCG@5": 0.1}}) for r in run.results]
     with serving(ServerSettings(tmp_path)) as url:
         client = Client(url)
-        told = client.upload(EvalRun(run.manifest, lying))
-        assert told.metrics["AP@5"].mean == run["AP@5"]
+        result = client.upload(EvalRun(run.manifest, lying))
+        assert result.metrics["AP@5"].mean == run["AP@5"]
         home = client.get_eval_run(run.id)
         assert [r.outcomes for r in home.results] == [r.outcomes for r in run.results]
         with pytest.raises(RunError, match="already"):
@@ -218,7 +218,7 @@ def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
 def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     """What one server judges, labels or deletes, the other sees; both at once lose nothing."""
     with (
-        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as one,
+        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as first,
         serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as two,
     ):
         done: list[str] = []
@@ -229,18 +229,18 @@ def test_two_servers_on_one_folder(tmp_path: Path) -> None:
                 client.add_trace("What?", ["This is it."], reference="This is it.", id=f"{name}-{number}")
                 done.append(client.get_eval_run(client.evaluate(label=name).uuid).id)
 
-        threads = [threading.Thread(target=work, args=pair) for pair in ((one, "one"), (two, "two"))]
+        threads = [threading.Thread(target=work, args=pair) for pair in ((first, "one"), (two, "two"))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
         assert len(set(done)) == 6
-        for url in (one, two):
+        for url in (first, two):
             assert {run.uuid for run in Client(url).list_runs()} == set(done)
-        Client(one).label(done[0], Client(two).get_eval_run(done[0]).results[0].trace_id, "c1", 0)
+        Client(first).label(done[0], Client(two).get_eval_run(done[0]).results[0].trace_id, "c1", 0)
         assert Client(two).get_eval_run(done[0]).results[0].trace.chunks[0].label == 0
         Client(two).delete(done[0])
-        assert len(Client(one).list_runs()) == 5
+        assert len(Client(first).list_runs()) == 5
 
 
 def test_a_submission_that_the_metrics_cannot_be_computed_of_is_refused(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_submission_that_the_metrics_cannot_be_computed_of_is_refused(tmp_path
     evaluator = Evaluator(backend, metrics=["AP@5", "bpref"], cache=False)
     traces = [{**row, "relevant_total": 3} for row in rows()[:2]]
     with serving(ServerSettings(tmp_path), evaluator) as address:
-        status, told, _ = ask(f"{address}/api/v1/runs", method="POST", body={"traces": traces})
+        status, result, _ = ask(f"{address}/api/v1/runs", method="POST", body={"traces": traces})
         assert (status, backend.calls) == (422, 0)
-        assert "bpref" in told["error"]["message"]
+        assert "bpref" in result["error"]["message"]
         assert ask(f"{address}/api/v1/runs")[1]["total"] == 0

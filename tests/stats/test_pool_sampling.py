@@ -65,8 +65,8 @@ def sample_eval(grades: np.ndarray, strata: np.ndarray, ranked: list[int]) -> tu
     kinds = sorted(set(strata.tolist()))
     pooled = {s: int((strata == s).sum()) for s in kinds}
     judged = {s: int(((strata == s) & (grades >= 0)).sum()) for s in kinds}
-    found = {s: int(((strata == s) & (grades > 0)).sum()) for s in kinds}
-    total = sum(found[s] * pooled[s] / judged[s] for s in kinds if judged[s])
+    values = {s: int(((strata == s) & (grades > 0)).sum()) for s in kinds}
+    total = sum(values[s] * pooled[s] / judged[s] for s in kinds if judged[s])
     sampled, good, docs, gain, sap = (dict.fromkeys(kinds, 0.0) for _ in range(5))
     depth = 0
     for rank, place in enumerate(ranked, 1):
@@ -81,7 +81,7 @@ def sample_eval(grades: np.ndarray, strata: np.ndarray, ranked: list[int]) -> tu
         depth += 1
         docs[s] += 1
         sampled[s] += grade >= 0
-    ap = sum(found[s] * pooled[s] / judged[s] / total * sap[s] / found[s] for s in kinds if judged[s] and found[s])
+    ap = sum(values[s] * pooled[s] / judged[s] / total * sap[s] / values[s] for s in kinds if judged[s] and values[s])
     dcg = depth * sum(docs[s] / depth * gain[s] / sampled[s] for s in kinds if sampled[s])
     best, start = 0.0, 0
     for grade in sorted({int(g) for g in grades if g > 0}, reverse=True):

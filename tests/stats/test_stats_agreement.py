@@ -30,8 +30,8 @@ def figures_of(
     judge: Sequence[float] | np.ndarray, human: Sequence[float] | np.ndarray, categories: Sequence[float] | None = None
 ) -> dict[str, float | None]:
     """The figures of one trace, which has no interval to draw."""
-    found = agreement_figures(judge, human, ["t"] * len(judge), categories=categories)
-    return {name: estimate.value for name, estimate in found.items()}
+    result = agreement_figures(judge, human, ["t"] * len(judge), categories=categories)
+    return {name: estimate.value for name, estimate in result.items()}
 
 
 def alpha_of(ratings: Sequence[Sequence[int | None]] | np.ndarray, level: Level = "ordinal") -> float | None:
@@ -133,14 +133,14 @@ def test_ac1_at_its_ends() -> None:
 def test_detection_equals_scikit_learn(pairs: list[tuple[int, int]], threshold: int) -> None:
     """Precision, recall and F1 at a threshold are scikit-learn's, None where that has to make one up."""
     judge, human = (np.array(side) for side in zip(*pairs, strict=True))
-    found = figures_of(judge, human, [0, 1, 2, 3])
+    result = figures_of(judge, human, [0, 1, 2, 3])
     j, h = judge >= threshold, human >= threshold
     p, r, f, _ = precision_recall_fscore_support(h, j, average="binary", zero_division=np.nan)
-    assert found[f"precision_ge{threshold}"] == (None if not j.any() else pytest.approx(p))
-    assert found[f"recall_ge{threshold}"] == (None if not h.any() else pytest.approx(r))
+    assert result[f"precision_ge{threshold}"] == (None if not j.any() else pytest.approx(p))
+    assert result[f"recall_ge{threshold}"] == (None if not h.any() else pytest.approx(r))
     specificity = None if h.all() else pytest.approx((~j & ~h).sum() / (~h).sum())
-    assert found[f"specificity_ge{threshold}"] == specificity
-    assert found[f"bias_ge{threshold}"] == pytest.approx(j.mean() - h.mean())
+    assert result[f"specificity_ge{threshold}"] == specificity
+    assert result[f"bias_ge{threshold}"] == pytest.approx(j.mean() - h.mean())
     counts = np.array([[(~j & ~h).sum(), (~j & h).sum()], [(j & ~h).sum(), (j & h).sum()]], float)
     assert float(f1_of(counts)) == pytest.approx(f, nan_ok=True)
 
@@ -167,7 +167,7 @@ def graded(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
 def test_all_figures_of_many_traces() -> None:
     """Every figure is the same number however pairs fall into traces, and lies inside its interval."""
     judge, human, traces = graded()
-    found = agreement_figures(judge, human, traces)
+    result = agreement_figures(judge, human, traces)
     expected = figures_of(judge, human) | {
         "kappa": cohen_kappa(judge, human),
         "kappa_linear": cohen_kappa(judge, human, "linear"),
@@ -180,8 +180,8 @@ def test_all_figures_of_many_traces() -> None:
     }
     for grade in (1, 2, 3):
         expected[f"kappa_ge{grade}"] = cohen_kappa(judge >= grade, human >= grade)
-    assert found.keys() == expected.keys()
-    for name, estimate in found.items():
+    assert result.keys() == expected.keys()
+    for name, estimate in result.items():
         assert estimate.value == pytest.approx(expected[name], abs=1e-12), name
         assert estimate.interval is not None, name
         assert expected[name] in estimate.interval, name
@@ -207,11 +207,11 @@ def test_resampled_kappa_equals_plain_resampling() -> None:
 
 def test_figures_without_agreement_to_measure() -> None:
     """Raters that never vary have no kappa and no alpha, and nothing is NaN; one trace has no interval."""
-    found = agreement_figures([1, 1, 1], [1, 1, 1], ["a", "b", "c"], categories=[0, 1])
-    assert found["kappa"].value is None
-    assert found["alpha_ordinal"].value is None
-    assert found["auc_ge1"].value is None
-    assert found["accuracy"].value == 1
+    result = agreement_figures([1, 1, 1], [1, 1, 1], ["a", "b", "c"], categories=[0, 1])
+    assert result["kappa"].value is None
+    assert result["alpha_ordinal"].value is None
+    assert result["auc_ge1"].value is None
+    assert result["accuracy"].value == 1
     assert all(each.interval is None for each in agreement_figures([1, 0], [1, 1], ["a", "a"]).values())
 
 
@@ -220,8 +220,8 @@ def test_a_judge_that_never_errs_has_intervals_with_width(chunks: int) -> None:
     """Twelve traces without a disagreement allow much: every interval that there is ends below 1."""
     labels = np.arange(12 * chunks) % 3 == 0
     traces = np.repeat(np.arange(12), chunks).tolist()
-    found = agreement_figures(labels, labels, traces)
-    for name, estimate in found.items():
+    result = agreement_figures(labels, labels, traces)
+    for name, estimate in result.items():
         assert estimate.interval is not None, name
         assert estimate.interval.high - estimate.interval.low > 0.1, name
         assert estimate.value in estimate.interval, name
@@ -239,15 +239,15 @@ def test_every_interval_holds_its_figure_and_has_width(traces: list[list[tuple[i
     if not rows:
         return
     judge, human, ids = zip(*rows, strict=True)
-    for name, found in agreement_figures(judge, human, ids, categories=range(4), replicates=100).items():
-        if found.interval is None:
+    for name, result in agreement_figures(judge, human, ids, categories=range(4), replicates=100).items():
+        if result.interval is None:
             continue
-        assert found.value is not None
-        assert found.interval.low - 1e-9 <= found.value <= found.interval.high + 1e-9, name
-        assert found.interval.high - found.interval.low > 1e-6, name
+        assert result.value is not None
+        assert result.interval.low - 1e-9 <= result.value <= result.interval.high + 1e-9, name
+        assert result.interval.high - result.interval.low > 1e-6, name
         if not name.startswith("bias"):
-            assert found.interval.low >= -1 - 1e-9, name
-            assert found.interval.high <= 1 + 1e-9, name
+            assert result.interval.low >= -1 - 1e-9, name
+            assert result.interval.high <= 1 + 1e-9, name
 
 
 def test_alpha_of_a_panel_with_interval() -> None:
@@ -256,11 +256,11 @@ def test_alpha_of_a_panel_with_interval() -> None:
     truth = rng.integers(0, 4, 90)
     panel = np.array([np.where(rng.random(90) < 0.7, truth, rng.integers(0, 4, 90)) for _ in range(3)], float)
     panel[rng.random(panel.shape) < 0.1] = np.nan
-    found = alpha_interval(panel, np.repeat(np.arange(30), 3).tolist())
-    assert found.value == pytest.approx(alpha_of(panel), abs=1e-12)
-    assert found.interval is not None
-    assert found.value in found.interval
-    assert (found.n, found.clusters) == (90, 30)
+    result = alpha_interval(panel, np.repeat(np.arange(30), 3).tolist())
+    assert result.value == pytest.approx(alpha_of(panel), abs=1e-12)
+    assert result.interval is not None
+    assert result.value in result.interval
+    assert (result.n, result.clusters) == (90, 30)
 
 
 def test_alpha_of_no_rating_at_all() -> None:
@@ -280,23 +280,23 @@ def test_many_traces_are_drawn_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = np.zeros((400, 2, 2))
     np.add.at(tables, (np.repeat(np.arange(400), 6), judge.ravel(), human.ravel()), 1)
     values = np.array([0.0, 1.0])
-    one, other = (agreement_of(tables, values, seed=seed, replicates=4000) for seed in (0, 1))
+    first, other = (agreement_of(tables, values, seed=seed, replicates=4000) for seed in (0, 1))
     monkeypatch.setattr(resample, "MANY", 100)
     drawn = agreement_of(tables, values, seed=0, replicates=4000)
-    for name, found in drawn.items():
-        assert found.value == one[name].value
-        assert (found.n, found.clusters) == (2400, 400)
-        assert found.interval is not None
-        mine, theirs, again = found.interval, one[name].interval, other[name].interval
+    for name, result in drawn.items():
+        assert result.value == first[name].value
+        assert (result.n, result.clusters) == (2400, 400)
+        assert result.interval is not None
+        mine, theirs, again = result.interval, first[name].interval, other[name].interval
         assert theirs is not None
         assert again is not None
         width = theirs.high - theirs.low
         assert abs(mine.low - theirs.low) < 0.06 * width, name
         assert abs(mine.high - theirs.high) < 0.06 * width, name
         assert abs(again.low - theirs.low) < 0.06 * width, name
-        if found.interval.method == "gaffke":
+        if result.interval.method == "gaffke":
             continue
-        assert found.standard_error == pytest.approx(one[name].standard_error, rel=0.05)
+        assert result.standard_error == pytest.approx(first[name].standard_error, rel=0.05)
 
 
 def test_agreement_everywhere_is_no_certainty() -> None:

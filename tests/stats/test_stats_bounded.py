@@ -91,9 +91,9 @@ def test_the_interval_that_suits_the_values_is_taken_and_named() -> None:
     """Hits and misses get Wilson's or Blaker's, values between limits Gaffke's, all others Student's."""
 
     def made(values: list[float], limits: tuple[float, float | None] | None, **more: object) -> Interval:
-        found = mean_interval(values, limits=limits, **more).interval  # type: ignore[arg-type]
-        assert found is not None
-        return found
+        result = mean_interval(values, limits=limits, **more).interval  # type: ignore[arg-type]
+        assert result is not None
+        return result
 
     assert made([0, 1] * 15, (0, 1)).method == "wilson"
     assert made([0, 1, 1], (0, 1)).method == "blaker"

@@ -31,17 +31,17 @@ def test_pooling_equals_scikit_learn(seed: int) -> None:
 def test_threshold_is_chosen_on_one_part_and_measured_on_the_other() -> None:
     """The threshold is the best of the fitted traces; every figure is that of the held-out traces alone."""
     grades, labels, traces = graded()
-    found = calibrate_threshold(grades, labels, traces, held_out=0.4, seed=7)
+    result = calibrate_threshold(grades, labels, traces, held_out=0.4, seed=7)
     aside = np.zeros(60, dtype=bool)
     aside[np.random.default_rng(7).choice(60, size=24, replace=False)] = True
     held = aside[traces]
     kappas = {t: cohen_kappa(grades[~held] >= t, labels[~held]) or 0 for t in (0, 1, 2, 3)}
-    assert found.threshold == max(kappas, key=kappas.__getitem__) == 1
-    assert found.kappa.value == pytest.approx(cohen_kappa(grades[held] >= 1, labels[held]), abs=1e-12)
-    assert found.accuracy.value == pytest.approx(((grades >= 1) == labels)[held].mean(), abs=1e-12)
-    assert (found.fitted_traces, found.kappa.clusters, found.kappa.n) == (36, 24, 120)
-    assert found.kappa.interval is not None
-    assert found.kappa.value in found.kappa.interval
+    assert result.threshold == max(kappas, key=kappas.__getitem__) == 1
+    assert result.kappa.value == pytest.approx(cohen_kappa(grades[held] >= 1, labels[held]), abs=1e-12)
+    assert result.accuracy.value == pytest.approx(((grades >= 1) == labels)[held].mean(), abs=1e-12)
+    assert (result.fitted_traces, result.kappa.clusters, result.kappa.n) == (36, 24, 120)
+    assert result.kappa.interval is not None
+    assert result.kappa.value in result.kappa.interval
 
 
 def test_held_out_labels_do_not_move_the_choice() -> None:
@@ -65,11 +65,11 @@ def test_held_out_labels_do_not_move_the_choice() -> None:
 def test_no_figure_of_the_fitted_part_is_to_be_had() -> None:
     """The estimates of both results all rest on the held-out chunks, none on the fitted ones."""
     grades, labels, traces = graded()
-    for found in (
+    for match in (
         calibrate_threshold(grades, labels, traces, held_out=0.25),
         calibrate_isotonic(grades, labels, traces, held_out=0.25),
     ):
-        figures = [getattr(found, field.name) for field in dataclasses.fields(found)]
+        figures = [getattr(match, field.name) for field in dataclasses.fields(match)]
         estimates = [each for each in figures if dataclasses.is_dataclass(each)]
         assert len(estimates) >= 3
         assert all((each.n, each.clusters) == (75, 15) for each in estimates)
@@ -78,17 +78,17 @@ def test_no_figure_of_the_fitted_part_is_to_be_had() -> None:
 def test_isotonic_map() -> None:
     """The map rises, is a probability, beats a constant on held-out traces and is flat beyond its knots."""
     grades, labels, traces = graded(200, 1)
-    found = calibrate_isotonic(grades, labels, traces)
-    assert found.scores == (0, 1, 2, 3)
-    assert all(0 <= a <= b <= 1 for a, b in zip(found.relevance, found.relevance[1:], strict=False))
-    assert found.brier.value is not None
-    assert found.brier_constant.value is not None
-    assert found.brier.value < found.brier_constant.value / 2
-    assert found.bias.interval is not None
-    assert 0 in found.bias.interval
-    middle = (found.relevance[1] + found.relevance[2]) / 2
-    assert found.apply([-1, 1.5, 9]) == pytest.approx([found.relevance[0], middle, found.relevance[-1]])
-    assert "held out: Brier" in str(found)
+    result = calibrate_isotonic(grades, labels, traces)
+    assert result.scores == (0, 1, 2, 3)
+    assert all(0 <= a <= b <= 1 for a, b in zip(result.relevance, result.relevance[1:], strict=False))
+    assert result.brier.value is not None
+    assert result.brier_constant.value is not None
+    assert result.brier.value < result.brier_constant.value / 2
+    assert result.bias.interval is not None
+    assert 0 in result.bias.interval
+    middle = (result.relevance[1] + result.relevance[2]) / 2
+    assert result.apply([-1, 1.5, 9]) == pytest.approx([result.relevance[0], middle, result.relevance[-1]])
+    assert "held out: Brier" in str(result)
 
 
 def test_a_trace_is_never_on_both_sides() -> None:
@@ -128,5 +128,5 @@ def test_threshold_is_a_score_of_the_fitted_part() -> None:
     for seed in range(10):
         aside = np.zeros(60, dtype=bool)
         aside[np.random.default_rng(seed).choice(60, size=30, replace=False)] = True
-        found = calibrate_threshold(scores, labels, traces.tolist(), seed=seed)
-        assert found.threshold in scores[~aside[traces]]
+        result = calibrate_threshold(scores, labels, traces.tolist(), seed=seed)
+        assert result.threshold in scores[~aside[traces]]

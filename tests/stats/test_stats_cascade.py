@@ -116,9 +116,9 @@ def test_a_fit_is_what_its_definition_says(
 def test_people_who_say_what_the_strong_judge_says(items: list[tuple[int, bool, bool, bool]]) -> None:
     """Then both targets are one, and so are their thresholds, counts and curves."""
     same = [(confidence, cheap, strong, strong) for confidence, cheap, strong, _ in items]
-    one, other = to_strong(same, alpha=0.2), to_people(same, alpha=0.2)
+    first, other = to_strong(same, alpha=0.2), to_people(same, alpha=0.2)
     for name in ("threshold", "errors", "kept", "kept_risk", "curve", "cheap_alone", "allowed"):
-        assert getattr(one, name) == getattr(other, name), name
+        assert getattr(first, name) == getattr(other, name), name
 
 
 @examples(100, derandomize=True)
@@ -221,9 +221,9 @@ def chance_of_breaking(n: int, first: float, second: float, bound: str) -> float
                 )
             )
             risk = first if fit.threshold is None or fit.threshold > 0.9 else second
-            told = fit.bound if bound == "told" else exact_upper(fit.errors, n)
-            assert told is not None
-            broken += float(chance) if fit.threshold is not None and risk > told else 0.0
+            result = fit.bound if bound == "told" else exact_upper(fit.errors, n)
+            assert result is not None
+            broken += float(chance) if fit.threshold is not None and risk > result else 0.0
     return broken
 
 

@@ -150,7 +150,7 @@ def test_the_risk_of_a_thousand_cascades_against_people(simulate: Callable[[int,
 @pytest.mark.slow
 def test_taking_any_threshold_that_passes_breaks_the_risk() -> None:
     """The same draws by the rule that a fixed sequence replaces: wrong in far more than 5%."""
-    found = list(cascade.draws(cascade_populations.no_better(), 300, 1000, people=True, alpha=0.1, seed=4))
-    any_passes = sum(any(point.errors <= (each.fit.allowed or 0) for point in each.fit.curve) for each in found)
+    result = list(cascade.draws(cascade_populations.no_better(), 300, 1000, people=True, alpha=0.1, seed=4))
+    any_passes = sum(any(point.errors <= (each.fit.allowed or 0) for point in each.fit.curve) for each in result)
     assert any_passes / 1000 > 0.1
-    assert sum(each.violates for each in found) / 1000 <= 0.05
+    assert sum(each.violates for each in result) / 1000 <= 0.05

@@ -29,18 +29,18 @@ def test_ppi_equals_ppi_py(seed: int, n: int, level: float) -> None:
     The interval is wider than theirs as t is than the normal, and for what was estimated.
     """
     y, p, q = labelled(n, 400, seed)
-    found = ppi_mean(y, p, q, level=level)
+    result = ppi_mean(y, p, q, level=level)
     low, high = ppi_mean_ci(y, p, q, alpha=1 - level)
     z = scipy.stats.norm.ppf((1 + level) / 2)
-    assert found.standard_error == pytest.approx((high[0] - low[0]) / 2 / z, abs=1e-9)
-    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt(n / (n - 2)) * found.standard_error
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx(
-        (found.value - half, found.value + half), abs=1e-9
+    assert result.standard_error == pytest.approx((high[0] - low[0]) / 2 / z, abs=1e-9)
+    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt(n / (n - 2)) * result.standard_error
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == pytest.approx(
+        (result.value - half, result.value + half), abs=1e-9
     )
-    centre = float(ppi_mean_pointestimate(y, p, q, lam=found.power)[0])
-    assert found.value == pytest.approx(centre, abs=1e-9)
-    assert found.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
+    centre = float(ppi_mean_pointestimate(y, p, q, lam=result.power)[0])
+    assert result.value == pytest.approx(centre, abs=1e-9)
+    assert result.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -49,32 +49,32 @@ def test_ppi_power_is_clipped_as_in_ppi_py(sign: int) -> None:
     rng = np.random.default_rng(1)
     y = rng.random(50)
     p, q = sign * y / 4, sign * rng.random(2000) / 4
-    found = ppi_mean(y, p, q)
+    result = ppi_mean(y, p, q)
     low, high = ppi_mean_ci(y, p, q, alpha=0.05)
-    assert found.power == (1 if sign > 0 else 0)
-    assert found.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
-    assert found.standard_error == pytest.approx((high[0] - low[0]) / 2 / 1.959963985, abs=1e-9)
+    assert result.power == (1 if sign > 0 else 0)
+    assert result.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
+    assert result.standard_error == pytest.approx((high[0] - low[0]) / 2 / 1.959963985, abs=1e-9)
 
 
 def test_ppi_of_a_useless_judge_is_the_labels() -> None:
     """A judge that always says the same adds nothing: power 0, the mean of the labels alone."""
     y = np.random.default_rng(2).random(60)
-    found = ppi_mean(y, np.ones(60), np.ones(300))
-    assert found.power == 0
-    assert found.value == pytest.approx(y.mean(), abs=1e-15)
-    assert found.effective_n == pytest.approx(60)
-    assert found.judge_only == 1
+    result = ppi_mean(y, np.ones(60), np.ones(300))
+    assert result.power == 0
+    assert result.value == pytest.approx(y.mean(), abs=1e-15)
+    assert result.effective_n == pytest.approx(60)
+    assert result.judge_only == 1
 
 
 def test_ppi_of_a_good_judge_is_worth_more_labels() -> None:
     """A judge that follows people narrows the interval, and says by how many labels' worth."""
-    found = ppi_mean(*labelled())
+    result = ppi_mean(*labelled())
     y, _, _ = labelled()
-    assert found.effective_n is not None
-    assert found.effective_n > 80
-    assert found.effective_n == pytest.approx(y.var() / found.standard_error**2)
-    assert found.labels_only == y.mean()
-    assert "worth" in str(found)
+    assert result.effective_n is not None
+    assert result.effective_n > 80
+    assert result.effective_n == pytest.approx(y.var() / result.standard_error**2)
+    assert result.labels_only == y.mean()
+    assert "worth" in str(result)
 
 
 def test_ppi_warns_of_few_labels() -> None:
@@ -102,17 +102,17 @@ def test_ppi_needs_labelled_and_other_traces() -> None:
 
 def test_labels_that_are_all_alike_show_no_certainty() -> None:
     """Ten perfect labels leave an interval with width: that of ten values which are all 1 (Blaker's)."""
-    found = ppi_mean([1.0] * 10, [1.0] * 10, [1.0] * 50, limits=(0.0, 1.0))
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.05**0.1, 1.0), abs=1e-4)
+    result = ppi_mean([1.0] * 10, [1.0] * 10, [1.0] * 50, limits=(0.0, 1.0))
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == pytest.approx((0.05**0.1, 1.0), abs=1e-4)
 
 
 def test_an_interval_stays_within_the_values_limits() -> None:
     """What no value can be is cut off."""
     y, p, q = labelled(8, 400, 5)
-    found = ppi_mean(y, p, q, level=0.999, limits=(0.3, 0.5))
-    assert found.interval is not None
-    assert 0.3 <= found.interval.low <= found.interval.high <= 0.5
+    result = ppi_mean(y, p, q, level=0.999, limits=(0.3, 0.5))
+    assert result.interval is not None
+    assert 0.3 <= result.interval.low <= result.interval.high <= 0.5
 
 
 def test_whole_clusters_of_labels_are_no_independent_traces() -> None:
@@ -155,9 +155,9 @@ def test_weighted_correction_undoes_the_choice() -> None:
     chosen, values = [], []
     for seed in range(60):
         sample = stratified_sample((judge > 0.75).tolist(), 60, seed=seed)
-        found = ppi_mean_sampled(truth[list(sample.chosen)], judge, sample)
+        result = ppi_mean_sampled(truth[list(sample.chosen)], judge, sample)
         chosen.append(truth[list(sample.chosen)].mean())
-        values.append(found.value)
+        values.append(result.value)
     noise = float(np.std(values)) / np.sqrt(60)
     assert abs(np.mean(chosen) - truth.mean()) > 0.05
     assert np.mean(values) == pytest.approx(truth.mean(), abs=4 * noise)
@@ -169,8 +169,8 @@ def test_weighted_correction_of_a_stratum_taken_whole() -> None:
     strata = ["rare"] * 4 + ["common"] * 96
     sample = stratified_sample(strata, 8, seed=1)
     assert set(range(4)) <= set(sample.chosen)
-    found = ppi_mean_sampled(truth[list(sample.chosen)], np.zeros(100), sample)
-    assert found.value == pytest.approx(0.04, abs=1e-12)
+    result = ppi_mean_sampled(truth[list(sample.chosen)], np.zeros(100), sample)
+    assert result.value == pytest.approx(0.04, abs=1e-12)
 
 
 def test_weighted_correction_checks_its_numbers() -> None:
@@ -193,18 +193,18 @@ def test_rogan_gladen_by_its_formula() -> None:
     """The rate is (q + sp - 1) / (se + sp - 1), its variance that of the delta method."""
     judge, human = noisy(400, 0.3, 0.9, 0.8, 1)
     judged, _ = noisy(3000, 0.3, 0.9, 0.8, 2)
-    found = rogan_gladen(judged, judge, human)
+    result = rogan_gladen(judged, judge, human)
     q, se, fp = judged.mean(), judge[human].mean(), judge[~human].mean()
     rate = (q - fp) / (se - fp)
     variance = q * (1 - q) / 3000 + rate**2 * se * (1 - se) / human.sum()
     variance += (1 - rate) ** 2 * fp * (1 - fp) / (~human).sum()
     half = 1.959963984540054 * np.sqrt(variance) / (se - fp)
-    assert found.value == pytest.approx(rate, abs=1e-12)
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx((rate - half, rate + half), abs=1e-12)
-    assert found.warnings == ()
-    assert 0.3 in found.interval
-    assert "sensitivity" in str(found)
+    assert result.value == pytest.approx(rate, abs=1e-12)
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == pytest.approx((rate - half, rate + half), abs=1e-12)
+    assert result.warnings == ()
+    assert 0.3 in result.interval
+    assert "sensitivity" in str(result)
 
 
 def test_rogan_gladen_by_trace_is_wider() -> None:
@@ -229,8 +229,8 @@ def test_rogan_gladen_by_trace_is_wider() -> None:
 def test_rogan_gladen_warns_of_a_weak_judge() -> None:
     """A judge hardly better than chance carries a warning; one that is no better has no estimate at all."""
     judge, human = noisy(400, 0.3, 0.6, 0.6, 5)
-    found = rogan_gladen(judge, judge, human)
-    assert any("only" in note for note in found.warnings)
+    result = rogan_gladen(judge, judge, human)
+    assert any("only" in note for note in result.warnings)
     none = rogan_gladen([1, 0], [1, 0, 1, 0], [1, 1, 0, 0])
     assert (none.value, none.interval) == (None, None)
     assert "no better than chance" in none.warnings[0]
@@ -241,11 +241,11 @@ def test_rogan_gladen_warns_of_a_weak_judge() -> None:
 
 def test_rogan_gladen_is_clipped_with_a_warning() -> None:
     """A rate that the labelled errors cannot explain is clipped to [0, 1] and says so."""
-    found = rogan_gladen([0] * 50, [1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0])
-    assert found.value == 0
-    assert any("clipping" in note for note in found.warnings)
-    assert found.interval is not None
-    assert found.interval.low == 0
+    result = rogan_gladen([0] * 50, [1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0])
+    assert result.value == 0
+    assert any("clipping" in note for note in result.warnings)
+    assert result.interval is not None
+    assert result.interval.low == 0
 
 
 def test_rogan_gladen_needs_both_kinds() -> None:
@@ -265,14 +265,14 @@ def test_weighted_correction_by_its_formula() -> None:
     sample = stratified_sample((predictions > 0.7).tolist(), 20, seed=2)
     chosen, w = np.array(sample.chosen), np.array(sample.weights)
     labels = np.clip(predictions[chosen] + rng.normal(0, 0.2, 20), 0, 1)
-    found = ppi_mean_sampled(labels, predictions, sample, level=0.9)
-    rest = labels - found.power * predictions[chosen]
+    result = ppi_mean_sampled(labels, predictions, sample, level=0.9)
+    rest = labels - result.power * predictions[chosen]
     centre = np.average(rest, weights=w)
-    assert found.value == pytest.approx(found.power * predictions.mean() + centre, abs=1e-12)
-    influence = found.power * (predictions - predictions.mean())
+    assert result.value == pytest.approx(result.power * predictions.mean() + centre, abs=1e-12)
+    influence = result.power * (predictions - predictions.mean())
     influence[chosen] += (w / w.sum() * 80) * (rest - centre)
     m = w.sum() ** 2 / (w**2).sum()
-    assert found.standard_error**2 == pytest.approx(m / (m - 1) * (influence**2).mean() / 80, rel=1e-10)
-    half = scipy.stats.t.ppf(0.95, m - 1) * found.standard_error
-    assert found.interval.low == pytest.approx(found.value - half, abs=1e-12)
-    assert found.interval.high == pytest.approx(found.value + half, abs=1e-12)
+    assert result.standard_error**2 == pytest.approx(m / (m - 1) * (influence**2).mean() / 80, rel=1e-10)
+    half = scipy.stats.t.ppf(0.95, m - 1) * result.standard_error
+    assert result.interval.low == pytest.approx(result.value - half, abs=1e-12)
+    assert result.interval.high == pytest.approx(result.value + half, abs=1e-12)

@@ -37,12 +37,12 @@ def test_a_mean_is_within_its_bounds_and_these_within_its_interval(seed: int, n:
     low = np.where(rng.random(n) < 0.3, 0.0, x)
     high = np.where(rng.random(n) < 0.3, 1.0, x)
     clusters = rng.integers(0, groups, n).tolist() if groups > 1 else None
-    found = imbens_manski(low, high, x, clusters=clusters, limits=LIMITS)
-    assert found.value is not None
-    assert low.mean() - 1e-12 <= found.value <= high.mean() + 1e-12
-    if found.interval is not None:
-        assert 0 <= found.interval.low <= low.mean() + 1e-12
-        assert high.mean() - 1e-12 <= found.interval.high <= 1
+    result = imbens_manski(low, high, x, clusters=clusters, limits=LIMITS)
+    assert result.value is not None
+    assert low.mean() - 1e-12 <= result.value <= high.mean() + 1e-12
+    if result.interval is not None:
+        assert 0 <= result.interval.low <= low.mean() + 1e-12
+        assert high.mean() - 1e-12 <= result.interval.high <= 1
 
 
 def test_clusters_widen_it() -> None:

@@ -18,11 +18,11 @@ def bounds(estimate: Estimate) -> tuple[float, float]:
 def test_t_interval_equals_scipy() -> None:
     """Where nothing is known of the values' limits, the interval of a mean is Student's."""
     x = np.random.default_rng(0).beta(2, 3, 37)
-    found = mean_interval(x, level=0.9)
+    result = mean_interval(x, level=0.9)
     expected = scipy.stats.t.interval(0.9, x.size - 1, x.mean(), scipy.stats.sem(x))
-    assert bounds(found) == pytest.approx(expected, abs=1e-12)
-    assert found.standard_error == pytest.approx(scipy.stats.sem(x), abs=1e-14)
-    assert (found.n, found.clusters) == (37, None)
+    assert bounds(result) == pytest.approx(expected, abs=1e-12)
+    assert result.standard_error == pytest.approx(scipy.stats.sem(x), abs=1e-14)
+    assert (result.n, result.clusters) == (37, None)
 
 
 def test_clustered_interval_equals_statsmodels() -> None:
@@ -30,13 +30,13 @@ def test_clustered_interval_equals_statsmodels() -> None:
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 12, 90)
     x = rng.normal(size=90) + rng.normal(size=12)[codes]
-    found = mean_interval(x, clusters=[f"doc-{code}" for code in codes])
+    result = mean_interval(x, clusters=[f"doc-{code}" for code in codes])
     fitted = sm.OLS(x, np.ones((90, 1))).fit(
         cov_type="cluster", cov_kwds={"groups": codes, "use_correction": True, "df_correction": True}, use_t=True
     )
-    assert found.standard_error == pytest.approx(fitted.bse[0], abs=1e-12)
-    assert bounds(found) == pytest.approx(tuple(fitted.conf_int()[0]), abs=1e-10)
-    assert found.clusters == 12
+    assert result.standard_error == pytest.approx(fitted.bse[0], abs=1e-12)
+    assert bounds(result) == pytest.approx(tuple(fitted.conf_int()[0]), abs=1e-10)
+    assert result.clusters == 12
 
 
 def test_clusters_of_one_change_nothing() -> None:
@@ -155,10 +155,10 @@ def test_options_are_checked() -> None:
 
 def test_breakdown_by_tag() -> None:
     """A trace counts under each of its tags once, and each tag's estimate is that of its traces alone."""
-    found = breakdown([0.0, 0.5, 1.0, 0.25], [["a"], ["b", "a", "a"], ["b"], []])
-    assert list(found) == ["a", "b"]
-    assert found["a"] == mean_interval([0.0, 0.5])
-    assert found["b"] == mean_interval([0.5, 1.0])
+    result = breakdown([0.0, 0.5, 1.0, 0.25], [["a"], ["b", "a", "a"], ["b"], []])
+    assert list(result) == ["a", "b"]
+    assert result["a"] == mean_interval([0.0, 0.5])
+    assert result["b"] == mean_interval([0.5, 1.0])
     clustered = breakdown([0.0, 0.5, 1.0], [["a"]] * 3, clusters=["x", "y", "y"])
     assert clustered["a"] == mean_interval([0.0, 0.5, 1.0], clusters=["x", "y", "y"])
     with pytest.raises(ValueError, match="tags"):
@@ -182,19 +182,19 @@ def test_blaker_is_the_span_of_accepted_rates_within_the_exact_interval(successe
     chances = scipy.stats.binom.pmf(np.arange(n + 1), n, rates[:, None])
     tails = np.minimum(chances.cumsum(axis=1), chances[:, ::-1].cumsum(axis=1)[:, ::-1])
     accepted = rates[(chances * (tails <= tails[:, [successes]] * (1 + 1e-9))).sum(axis=1) > 0.05]
-    found = bounds(proportion_interval(successes, n, method="blaker"))
-    assert found == pytest.approx((accepted[0], accepted[-1]), abs=1e-4)
+    result = bounds(proportion_interval(successes, n, method="blaker"))
+    assert result == pytest.approx((accepted[0], accepted[-1]), abs=1e-4)
     exact = bounds(proportion_interval(successes, n, method="exact"))
-    assert exact[0] <= found[0]
-    assert found[1] <= exact[1]
+    assert exact[0] <= result[0]
+    assert result[1] <= exact[1]
 
 
 @pytest.mark.parametrize(("method", "name"), [("wilson", "wilson"), ("exact", "beta")])
 @pytest.mark.parametrize(("successes", "n"), [(0, 7), (7, 7), (1, 30), (13, 29), (250, 1000)])
 def test_proportions_equal_statsmodels(method: str, name: str, successes: int, n: int) -> None:
     """Wilson's and Clopper and Pearson's intervals are statsmodels'."""
-    found = proportion_interval(successes, n, method=method)  # type: ignore[arg-type]
-    assert bounds(found) == pytest.approx(proportion_confint(successes, n, method=name), abs=1e-10)
+    result = proportion_interval(successes, n, method=method)  # type: ignore[arg-type]
+    assert bounds(result) == pytest.approx(proportion_confint(successes, n, method=name), abs=1e-10)
 
 
 def test_degenerate_proportions() -> None:

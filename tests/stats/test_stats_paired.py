@@ -29,14 +29,14 @@ def scores(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_paired_t_equals_scipy() -> None:
     """Difference, p and interval are those of scipy's paired t test; the effect is mean over deviation."""
     a, b = scores(40, 1)
-    found, oracle = compare_paired(a, b), scipy.stats.ttest_rel(b, a)
+    result, oracle = compare_paired(a, b), scipy.stats.ttest_rel(b, a)
     interval = oracle.confidence_interval(0.95)
-    assert found.interval is not None
-    assert found.p_t == pytest.approx(oracle.pvalue, rel=1e-10)
-    assert (found.interval.low, found.interval.high) == pytest.approx((interval.low, interval.high), abs=1e-12)
-    assert found.difference == pytest.approx((b - a).mean(), abs=1e-15)
-    assert found.dz == pytest.approx((b - a).mean() / (b - a).std(ddof=1), abs=1e-12)
-    assert (found.wins, found.ties, found.losses) == ((b > a).sum(), (b == a).sum(), (b < a).sum())
+    assert result.interval is not None
+    assert result.p_t == pytest.approx(oracle.pvalue, rel=1e-10)
+    assert (result.interval.low, result.interval.high) == pytest.approx((interval.low, interval.high), abs=1e-12)
+    assert result.difference == pytest.approx((b - a).mean(), abs=1e-15)
+    assert result.dz == pytest.approx((b - a).mean() / (b - a).std(ddof=1), abs=1e-12)
+    assert (result.wins, result.ties, result.losses) == ((b > a).sum(), (b == a).sum(), (b < a).sum())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -47,9 +47,9 @@ def test_exact_sign_flips_equal_scipy(seed: int) -> None:
     oracle = scipy.stats.permutation_test(
         (b, a), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=np.inf
     )
-    found = compare_paired(a, b)
-    assert found.exact
-    assert found.p_randomisation == pytest.approx(oracle.pvalue, abs=1e-12)
+    result = compare_paired(a, b)
+    assert result.exact
+    assert result.p_randomisation == pytest.approx(oracle.pvalue, abs=1e-12)
 
 
 def test_exact_sign_flips_by_brute_force() -> None:
@@ -63,11 +63,11 @@ def test_exact_sign_flips_by_brute_force() -> None:
 def test_drawn_sign_flips_approach_the_exact_test() -> None:
     """With many traces p is drawn, seeded, never 0, and near the normal limit of the exact p."""
     d = np.random.default_rng(3).normal(0.1, 1, 200)
-    found = sign_flip_test(d, permutations=20_000, seed=1)
+    result = sign_flip_test(d, permutations=20_000, seed=1)
     limit = 2 * scipy.stats.norm.sf(abs(d.sum()) / np.sqrt((d**2).sum()))
-    assert not found.exact
-    assert found.p == pytest.approx(limit, abs=5 * np.sqrt(limit / 20_000) + 0.005)
-    assert sign_flip_test(d, permutations=20_000, seed=1) == found
+    assert not result.exact
+    assert result.p == pytest.approx(limit, abs=5 * np.sqrt(limit / 20_000) + 0.005)
+    assert sign_flip_test(d, permutations=20_000, seed=1) == result
     assert sign_flip_test(np.full(64, 0.5), permutations=999).p == 1 / 1000
 
 
@@ -76,53 +76,53 @@ def test_clusters_flip_together() -> None:
     rng = np.random.default_rng(4)
     d = np.repeat(rng.normal(0.2, 1, 8), 5)
     ids = np.repeat(np.arange(8), 5).tolist()
-    found = compare_paired(np.zeros(40), d, clusters=ids)
-    assert found.exact
-    assert found.p_randomisation == sign_flip_test(d[::5]).p
-    assert found.interval == mean_interval(d, clusters=ids).interval
+    result = compare_paired(np.zeros(40), d, clusters=ids)
+    assert result.exact
+    assert result.p_randomisation == sign_flip_test(d[::5]).p
+    assert result.interval == mean_interval(d, clusters=ids).interval
     alone = compare_paired(np.zeros(8), d[::5])
-    assert found.p_t == pytest.approx(alone.p_t, rel=1e-9)
-    assert found.clusters == 8
+    assert result.p_t == pytest.approx(alone.p_t, rel=1e-9)
+    assert result.clusters == 8
 
 
 def test_identical_runs_show_no_difference() -> None:
     """A run against itself: difference 0, p 1, all ties, no effect, and an interval that has width still."""
     a, _ = scores(30, 5)
-    found = compare_paired(a, a, limits=(0.0, 1.0))
-    assert (found.difference, found.p_t, found.p_randomisation) == (0, 1, 1)
-    assert (found.wins, found.ties, found.losses) == (0, 30, 0)
-    assert found.dz is None
-    assert found.detectable is None
-    assert found.interval is not None
-    assert found.interval.method == "gaffke"
+    result = compare_paired(a, a, limits=(0.0, 1.0))
+    assert (result.difference, result.p_t, result.p_randomisation) == (0, 1, 1)
+    assert (result.wins, result.ties, result.losses) == (0, 30, 0)
+    assert result.dz is None
+    assert result.detectable is None
+    assert result.interval is not None
+    assert result.interval.method == "gaffke"
     # No difference in 30: Clopper and Pearson's bound.
-    assert found.interval.low == pytest.approx(0.025 ** (1 / 30) - 1, abs=1e-6)
-    assert found.interval.high == pytest.approx(-found.interval.low)
+    assert result.interval.low == pytest.approx(0.025 ** (1 / 30) - 1, abs=1e-6)
+    assert result.interval.high == pytest.approx(-result.interval.low)
     assert compare_paired(a, a).interval is None
 
 
 def test_rounding_is_no_win() -> None:
     """Equal scores that differ in their last bit are ties."""
-    found = compare_paired([0.3, 0.5], [0.1 + 0.2, 0.5])
-    assert (found.wins, found.ties) == (0, 2)
-    assert found.p_t == 1
+    result = compare_paired([0.3, 0.5], [0.1 + 0.2, 0.5])
+    assert (result.wins, result.ties) == (0, 2)
+    assert result.p_t == 1
 
 
 def test_constant_shift_has_no_t_test() -> None:
     """The same difference on every trace has no variation to test against, but its signs can be flipped."""
     a = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-    found = compare_paired(a, a + 0.1)
-    assert found.p_t is None
-    assert found.dz is None
-    assert found.p_randomisation == 2 / 2**5
+    result = compare_paired(a, a + 0.1)
+    assert result.p_t is None
+    assert result.dz is None
+    assert result.p_randomisation == 2 / 2**5
     assert compare_paired(a + 100, a + 100.1).p_t is None
 
 
 def test_one_trace_and_none() -> None:
     """One trace gives a difference without interval; none is refused, as is a missing value."""
-    found = compare_paired([0.2], [0.5])
-    assert found.difference == pytest.approx(0.3)
-    assert (found.interval, found.p_t, found.p_randomisation) == (None, None, 1)
+    result = compare_paired([0.2], [0.5])
+    assert result.difference == pytest.approx(0.3)
+    assert (result.interval, result.p_t, result.p_randomisation) == (None, None, 1)
     with pytest.raises(ValueError, match="nothing to compare"):
         compare_paired([], [])
     with pytest.raises(ValueError, match="must be paired"):
@@ -138,8 +138,8 @@ def test_detectable_difference_equals_statsmodels() -> None:
     spread = (b - a).std(ddof=1)
     solved = TTestPower().solve_power(nobs=60, alpha=0.05, power=0.8) * spread
     assert compare_paired(a, b).detectable == pytest.approx(solved, rel=0.1)
-    found = minimal_detectable_difference(0.02, 49, power=0.9, alpha=0.01)
-    p = scipy.stats.ttest_1samp(rng.normal(found / 0.02, np.sqrt(50), (20_000, 50)), 0, axis=1).pvalue
+    result = minimal_detectable_difference(0.02, 49, power=0.9, alpha=0.01)
+    p = scipy.stats.ttest_1samp(rng.normal(result / 0.02, np.sqrt(50), (20_000, 50)), 0, axis=1).pvalue
     assert (p <= 0.01).mean() == pytest.approx(0.9, abs=0.01)
 
 
@@ -153,9 +153,9 @@ def test_a_detectable_difference_is_detected(n: int, comparisons: int) -> None:
     shown = 0
     for _ in range(60):
         again = rng.choice(d - d.mean(), n) + least
-        found = compare_paired(0.5 - again / 2, 0.5 + again / 2, limits=(0.0, 1.0), permutations=999)
-        assert found.interval is not None
-        shown += found.p_randomisation * comparisons <= 0.05 and 0 not in found.interval
+        result = compare_paired(0.5 - again / 2, 0.5 + again / 2, limits=(0.0, 1.0), permutations=999)
+        assert result.interval is not None
+        shown += result.p_randomisation * comparisons <= 0.05 and 0 not in result.interval
     assert shown / 60 >= 0.65
 
 
@@ -201,9 +201,9 @@ def test_students_interval_is_used_where_it_holds() -> None:
     assert method(np.array([0.9, -0.5])) == "gaffke"
     ids = np.repeat(np.arange(50), 2).tolist()
     twice = np.repeat(plain, 2)
-    found = compare_paired(0.5 - twice / 2, 0.5 + twice / 2, clusters=ids, limits=(0.0, 1.0)).interval
-    assert found is not None
-    assert found.method == "CR1 t"
+    result = compare_paired(0.5 - twice / 2, 0.5 + twice / 2, clusters=ids, limits=(0.0, 1.0)).interval
+    assert result is not None
+    assert result.method == "CR1 t"
 
 
 def test_lower_bound_equals_a_one_sided_test() -> None:
@@ -280,9 +280,9 @@ def test_tukey_equals_an_enumeration() -> None:
         np.ptp(np.mean([row[list(order)] for row, order in zip(table, orders, strict=True)], axis=0))
         for orders in itertools.product(shuffles, repeat=4)
     ]
-    found = tukey_hsd(table, permutations=20_000, seed=1)
-    assert [(each.first, each.second) for each in found] == [(0, 1), (0, 2), (1, 2)]
-    for each in found:
+    result = tukey_hsd(table, permutations=20_000, seed=1)
+    assert [(each.first, each.second) for each in result] == [(0, 1), (0, 2), (1, 2)]
+    for each in result:
         exact = np.mean(np.array(ranges) >= abs(each.difference) - 1e-12)
         assert each.p == pytest.approx(exact, abs=0.015)
         assert each.difference == pytest.approx(table[:, each.second].mean() - table[:, each.first].mean())
@@ -307,14 +307,14 @@ def test_tukey_checks_its_table() -> None:
 
 def test_comparisons_read_well() -> None:
     """A comparison, a pair and a randomisation each print in one line."""
-    found = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
-    assert "2 wins, 1 ties, 0 losses (n=3)" in str(found)
+    result = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
+    assert "2 wins, 1 ties, 0 losses (n=3)" in str(result)
     assert str(tukey_hsd([[0.5, 0.75]], permutations=99)[0]).startswith("1 - 0: +0.25")
     assert "exact" in str(sign_flip_test([0.5]))
 
 
 def test_a_difference_of_two_traces_stays_in_the_range() -> None:
     """Student's interval of +1 and +2/3 is [-1.284, 2.951]; the one that is made lies between -1 and 1."""
-    found = compare_paired([0.0, 0.1], [1.0, 0.1 + 2 / 3], limits=(0.0, 1.0)).interval
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((-0.711, 0.996), abs=1e-3)
+    result = compare_paired([0.0, 0.1], [1.0, 0.1 + 2 / 3], limits=(0.0, 1.0)).interval
+    assert result is not None
+    assert (result.low, result.high) == pytest.approx((-0.711, 0.996), abs=1e-3)

@@ -32,7 +32,7 @@ def test_the_logistic_map_is_scikit_learns(seed: int) -> None:
     from sklearn.linear_model import LogisticRegression
 
     p, y, _ = sure(seed=seed)
-    found = fit_map(p, y, "logistic")
+    result = fit_map(p, y, "logistic")
     x = np.log(held(p) / (1 - held(p)))
     target = np.where(y > 0, (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2))
     oracle = LogisticRegression(C=1e12, tol=1e-12, max_iter=10_000).fit(
@@ -40,11 +40,11 @@ def test_the_logistic_map_is_scikit_learns(seed: int) -> None:
         np.repeat([1.0, 0.0], p.size),
         sample_weight=np.concatenate([target, 1 - target]),
     )
-    assert found.slope == pytest.approx(oracle.coef_[0, 0], rel=1e-5)
-    assert found.intercept == pytest.approx(oracle.intercept_[0], rel=1e-5)
+    assert result.slope == pytest.approx(oracle.coef_[0, 0], rel=1e-5)
+    assert result.intercept == pytest.approx(oracle.intercept_[0], rel=1e-5)
     grid = np.linspace(0, 1, 41)
     wanted = oracle.predict_proba(np.log(held(grid) / (1 - held(grid)))[:, None])[:, 1]
-    assert found.apply(grid) == pytest.approx(held(wanted), abs=1e-6)
+    assert result.apply(grid) == pytest.approx(held(wanted), abs=1e-6)
 
 
 @pytest.mark.foreign
@@ -85,50 +85,50 @@ def test_a_judge_the_wrong_way_round_is_not_turned() -> None:
 def test_figures_are_of_maps_fitted_without_the_trace(method: str) -> None:
     """The figures after are those of a plain loop over folds of whole traces; the map is fitted on all."""
     p, y, traces = sure()
-    found = calibrate_probabilities(p, y, traces, method=method, seed=3)  # type: ignore[arg-type]
+    result = calibrate_probabilities(p, y, traces, method=method, seed=3)  # type: ignore[arg-type]
     fold = np.empty(60, dtype=int)
     fold[np.random.default_rng(3).permutation(60)] = np.arange(60) % 5
     mapped = np.empty_like(p)
     for k in range(5):
         aside = fold[traces] == k
         mapped[aside] = fit_map(p[~aside], y[~aside], method).apply(p[aside])  # type: ignore[arg-type]
-    assert found.after.brier.value == pytest.approx(((mapped - y) ** 2).mean(), abs=1e-12)
-    assert found.after.log_loss.value == pytest.approx(losses(mapped, y).mean(), abs=1e-12)
+    assert result.after.brier.value == pytest.approx(((mapped - y) ** 2).mean(), abs=1e-12)
+    assert result.after.log_loss.value == pytest.approx(losses(mapped, y).mean(), abs=1e-12)
     gain = losses(p, y).mean() - losses(mapped, y).mean()
-    assert found.gain.value == pytest.approx(gain, abs=1e-12)
-    assert found.before.brier.value == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
-    assert found.map == fit_map(p, y, method)  # type: ignore[arg-type]
-    assert list(found.log_losses) == [method]
+    assert result.gain.value == pytest.approx(gain, abs=1e-12)
+    assert result.before.brier.value == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
+    assert result.map == fit_map(p, y, method)  # type: ignore[arg-type]
+    assert list(result.log_losses) == [method]
 
 
 def test_calibrating_helps_a_judge_that_is_too_sure() -> None:
     """Held-out error falls, the gain's interval lies above 0; the method with the lesser loss is taken."""
-    found = calibrate_probabilities(*sure(150))
-    assert found.gain.interval is not None
-    assert found.gain.interval.low > 0
-    assert found.after.ece.value is not None
-    assert found.before.ece.value is not None
-    assert found.after.ece.value < found.before.ece.value / 2
-    assert set(found.log_losses) == {"isotonic", "logistic"}
-    assert found.map.method == min(found.log_losses, key=lambda name: found.log_losses[name])
+    result = calibrate_probabilities(*sure(150))
+    assert result.gain.interval is not None
+    assert result.gain.interval.low > 0
+    assert result.after.ece.value is not None
+    assert result.before.ece.value is not None
+    assert result.after.ece.value < result.before.ece.value / 2
+    assert set(result.log_losses) == {"isotonic", "logistic"}
+    assert result.map.method == min(result.log_losses, key=lambda name: result.log_losses[name])
 
 
 def test_probabilities_without_meaning_gain_nothing_on_held_out_traces() -> None:
     """Labels drawn apart from the probabilities: the map is nearly flat, and no better than the share."""
     rng = np.random.default_rng(0)
     p, y, traces = rng.random(400), (rng.random(400) < 0.3).astype(float), np.repeat(np.arange(80), 5)
-    found = calibrate_probabilities(p, y, traces.tolist())
-    assert np.ptp(found.map.apply([0.1, 0.9])) < 0.2
-    assert found.after.brier.value is not None
-    assert found.after.brier.value > y.mean() * (1 - y.mean()) * 0.97
+    result = calibrate_probabilities(p, y, traces.tolist())
+    assert np.ptp(result.map.apply([0.1, 0.9])) < 0.2
+    assert result.after.brier.value is not None
+    assert result.after.brier.value > y.mean() * (1 - y.mean()) * 0.97
 
 
 def test_probabilities_that_part_labels_perfectly_stay_finite() -> None:
     """Perfect separation has a finite slope, by Platt's smoothed labels."""
     p = np.array([0.1, 0.2, 0.8, 0.9] * 5)
-    found = fit_map(p, (p > 0.5).astype(float), "logistic")
-    assert 0 < found.slope < 10
-    assert math.isfinite(found.intercept)
+    result = fit_map(p, (p > 0.5).astype(float), "logistic")
+    assert 0 < result.slope < 10
+    assert math.isfinite(result.intercept)
 
 
 def test_calibrating_checks_its_input() -> None:
@@ -164,9 +164,9 @@ def gained(traces: int, times: int) -> tuple[float, float]:
 
     brier = gain = 0
     for seed in range(times):
-        found = calibrate_probabilities(*sure(traces, seed))
-        mapped = found.map.apply(p)
-        after, grown = found.after.brier.interval, found.gain.interval
+        result = calibrate_probabilities(*sure(traces, seed))
+        mapped = result.map.apply(p)
+        after, grown = result.after.brier.interval, result.gain.interval
         assert after is not None
         assert grown is not None
         brier += float(((mapped - truth) ** 2 + truth * (1 - truth)).mean()) in after

@@ -14,7 +14,7 @@ def metric(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_figures_are_those_of_the_mean_scores() -> None:
     """Each figure is the correlation of the systems' means, with an interval that holds it."""
     judge, human = metric()
-    found = ranking_figures(judge, human)
+    result = ranking_figures(judge, human)
     a, b = judge.mean(axis=0), human.mean(axis=0)
     expected = {
         "tau_b": kendall_tau_b(a, b),
@@ -22,8 +22,8 @@ def test_figures_are_those_of_the_mean_scores() -> None:
         "spearman": spearman(a, b),
         "rbo": rbo(dict(enumerate(a)), dict(enumerate(b))),
     }
-    assert found.keys() == expected.keys()
-    for name, estimate in found.items():
+    assert result.keys() == expected.keys()
+    for name, estimate in result.items():
         assert estimate.value == pytest.approx(expected[name], abs=1e-12)
         assert estimate.interval is None
         assert estimate.n == 40

@@ -108,11 +108,11 @@ def rbo_by_definition(a: list[str], b: list[str], p: float) -> float:
 )
 def test_rbo_equals_its_definition(a: list[str], b: list[str], p: float) -> None:
     """RBO of rankings of any lengths and items follows its equation, is symmetric, and stays in [0, 1]."""
-    found = rbo(a, b, p)
-    assert found == pytest.approx(rbo_by_definition(a, b, p), abs=1e-12)
-    assert found == pytest.approx(rbo(b, a, p), abs=1e-12)
-    assert found is not None
-    assert 0 <= found <= 1
+    result = rbo(a, b, p)
+    assert result == pytest.approx(rbo_by_definition(a, b, p), abs=1e-12)
+    assert result == pytest.approx(rbo(b, a, p), abs=1e-12)
+    assert result is not None
+    assert 0 <= result <= 1
 
 
 @examples(40)
@@ -121,8 +121,8 @@ def test_rbo_is_the_mean_over_broken_ties(a: list[int], b: list[int]) -> None:
     """With ties on either side RBO is the mean over every way to break them."""
     first, second = list(map(float, a)), list(map(float, b))
     values = [
-        rbo_by_definition([f"i{k}" for k in one], [f"i{k + 1}" for k in other], 0.8)
-        for one in orders(first)
+        rbo_by_definition([f"i{k}" for k in item], [f"i{k + 1}" for k in other], 0.8)
+        for item in orders(first)
         for other in orders(second)
     ]
     scored = ({f"i{k}": v for k, v in enumerate(first)}, {f"i{k + 1}": v for k, v in enumerate(second)})

@@ -31,31 +31,31 @@ def test_brier_score_and_log_loss_are_scikit_learns(seed: int) -> None:
     from sklearn.metrics import brier_score_loss, log_loss
 
     p, y, _, traces = drawn(np.random.default_rng(seed), 40, "sure")
-    found = reliability_figures(p, y, traces)
-    assert found.brier.value == pytest.approx(brier_score_loss(y, p), abs=1e-12)
-    assert found.log_loss.value == pytest.approx(log_loss(y, np.clip(p, CLIP, 1 - CLIP)), abs=1e-12)
+    result = reliability_figures(p, y, traces)
+    assert result.brier.value == pytest.approx(brier_score_loss(y, p), abs=1e-12)
+    assert result.log_loss.value == pytest.approx(log_loss(y, np.clip(p, CLIP, 1 - CLIP)), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_figures_equal_a_plain_loop(seed: int) -> None:
     """Every figure is that of a loop over the bins."""
     p, y, _, traces = drawn(np.random.default_rng(seed), 40, "sure")
-    found = reliability_figures(p, y, traces)
-    assert found.brier.value == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
+    result = reliability_figures(p, y, traces)
+    assert result.brier.value == pytest.approx(((p - y) ** 2).mean(), abs=1e-12)
     right = np.where(y > 0, p, 1 - p)
-    assert found.log_loss.value == pytest.approx(-np.log(np.clip(right, CLIP, 1 - CLIP)).mean(), abs=1e-12)
-    assert found.bias.value == pytest.approx(p.mean() - y.mean(), abs=1e-12)
+    assert result.log_loss.value == pytest.approx(-np.log(np.clip(right, CLIP, 1 - CLIP)).mean(), abs=1e-12)
+    assert result.bias.value == pytest.approx(p.mean() - y.mean(), abs=1e-12)
     error, seen = 0.0, 0
-    for each in found.bins:
+    for each in result.bins:
         inside = (p >= each.low) & (p <= each.high)
         assert each.probability == pytest.approx(p[inside].mean())
         assert (each.rate.value, each.rate.n) == (pytest.approx(y[inside].mean()), inside.sum())
         error += inside.sum() / p.size * abs(p[inside].mean() - y[inside].mean())
         seen += int(inside.sum())
-    assert found.ece.value == pytest.approx(error, abs=1e-12)
+    assert result.ece.value == pytest.approx(error, abs=1e-12)
     assert seen == p.size
-    assert all(a.high < b.low for a, b in zip(found.bins, found.bins[1:], strict=False))
-    for each in (found.ece, found.brier, found.log_loss, found.bias):
+    assert all(a.high < b.low for a, b in zip(result.bins, result.bins[1:], strict=False))
+    for each in (result.ece, result.brier, result.log_loss, result.bias):
         assert (each.n, each.clusters) == (200, 40)
         assert each.interval is not None
         assert each.value is not None
@@ -89,28 +89,28 @@ def test_the_order_of_chunks_says_nothing(order: list[int]) -> None:
     first = reliability_figures(p, y, traces.tolist())
     second = reliability_figures(p[order], y[order], traces[order].tolist())
     for name in ("ece", "brier", "log_loss", "bias"):
-        one, two = getattr(first, name), getattr(second, name)
-        assert one.value == pytest.approx(two.value, abs=1e-12)
+        single, two = getattr(first, name), getattr(second, name)
+        assert single.value == pytest.approx(two.value, abs=1e-12)
 
 
 def test_one_trace_allows_no_interval() -> None:
     """Chunks of a single trace are one unit: figures, and no interval anywhere."""
-    found = reliability_figures([0.1, 0.9, 0.5], [0, 1, 1], ["t"] * 3)
-    assert found.ece.value is not None
-    for each in (found.ece, found.brier, found.log_loss, found.bias, found.bins[0].rate):
+    result = reliability_figures([0.1, 0.9, 0.5], [0, 1, 1], ["t"] * 3)
+    assert result.ece.value is not None
+    for each in (result.ece, result.brier, result.log_loss, result.bias, result.bins[0].rate):
         assert each.interval is None
 
 
 def test_a_wrong_certainty_is_finite_in_the_log_loss() -> None:
     """A 0 given to what is relevant counts as .005: the loss is large, never infinite."""
-    found = reliability_figures([0.0, 1.0], [1, 0], ["a", "b"])
-    assert found.log_loss.value == pytest.approx(-math.log(CLIP))
-    assert (found.brier.value, found.ece.value) == (1.0, pytest.approx(0.0))
+    result = reliability_figures([0.0, 1.0], [1, 0], ["a", "b"])
+    assert result.log_loss.value == pytest.approx(-math.log(CLIP))
+    assert (result.brier.value, result.ece.value) == (1.0, pytest.approx(0.0))
 
 
 def test_reliability_checks_its_input() -> None:
     """No chunk, a probability beyond 1, a grade for a label, no bin, a missing value are refused."""
-    for p, y, more, said in (
+    for p, y, more, answers in (
         ([], [], {}, "at least one is needed"),
         ([1.2], [1], {}, "from 0 to 1"),
         ([0.2], [2], {}, "only 0 and 1"),
@@ -118,7 +118,7 @@ def test_reliability_checks_its_input() -> None:
         ([float("nan")], [1], {}, "missing"),
         ([0.2], [1], {"level": 1.0}, "level"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=answers):
             reliability_figures(p, y, ["t"] * len(p), **more)
 
 
@@ -128,22 +128,22 @@ def covered(kind: str, traces: int, times: int) -> dict[str, float]:
     held = {"ece": 0, "brier": 0, "bias": 0, "bins": 0, "of": 0}
     rng = np.random.default_rng(1)
     for _ in range(times):
-        said, labels, _, ids = drawn(rng, traces, kind)
-        found: ReliabilityFigures = reliability_figures(said, labels, ids)
-        edges = [(a.high + b.low) / 2 for a, b in zip(found.bins, found.bins[1:], strict=False)]
+        answers, labels, _, ids = drawn(rng, traces, kind)
+        result: ReliabilityFigures = reliability_figures(answers, labels, ids)
+        edges = [(a.high + b.low) / 2 for a, b in zip(result.bins, result.bins[1:], strict=False)]
         places = np.digitize(p, edges)
-        n = np.bincount(places, minlength=len(found.bins))
-        gaps = np.bincount(places, p - truth, len(found.bins)) / p.size
-        rates = np.bincount(places, truth, len(found.bins)) / n
+        n = np.bincount(places, minlength=len(result.bins))
+        gaps = np.bincount(places, p - truth, len(result.bins)) / p.size
+        rates = np.bincount(places, truth, len(result.bins)) / n
         exact = {
             "ece": np.abs(gaps).sum(),
             "brier": ((p - truth) ** 2 + truth * (1 - truth)).mean(),
             "bias": (p - truth).mean(),
         }
         for name, value in exact.items():
-            interval = getattr(found, name).interval
+            interval = getattr(result, name).interval
             held[name] += interval is not None and value in interval
-        for each, rate in zip(found.bins, rates.tolist(), strict=True):
+        for each, rate in zip(result.bins, rates.tolist(), strict=True):
             if each.rate.interval is not None:
                 held["bins"] += rate in each.rate.interval
                 held["of"] += 1

@@ -6,14 +6,14 @@ from judge_eval.stats import Sample, simple_random_sample, stratified_sample
 
 def test_simple_random_sample() -> None:
     """The asked number of different traces is chosen, by seed, all with the same chance."""
-    found = simple_random_sample(40, 12, seed=3)
-    assert len(set(found.chosen)) == 12
-    assert list(found.chosen) == sorted(found.chosen)
-    assert set(found.probabilities) == {12 / 40}
-    assert found.weights == pytest.approx((40 / 12,) * 12)
-    assert found == simple_random_sample(40, 12, seed=3)
-    assert found != simple_random_sample(40, 12, seed=4)
-    assert str(found) == "12 of 40 traces"
+    result = simple_random_sample(40, 12, seed=3)
+    assert len(set(result.chosen)) == 12
+    assert list(result.chosen) == sorted(result.chosen)
+    assert set(result.probabilities) == {12 / 40}
+    assert result.weights == pytest.approx((40 / 12,) * 12)
+    assert result == simple_random_sample(40, 12, seed=3)
+    assert result != simple_random_sample(40, 12, seed=4)
+    assert str(result) == "12 of 40 traces"
 
 
 @pytest.mark.slow

@@ -31,8 +31,8 @@ def test_simulated_truth_is_the_mean_of_the_draws(simulations: ModuleType) -> No
 def test_simulated_ap_of_worked_examples(simulations: ModuleType) -> None:
     """The simulation's AP is the metric's: exactly 1 for a perfect list, 0 without a relevant chunk."""
     grades = simulations.np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 1], [0] * 5])
-    found = simulations.average_precision(grades.astype(bool))
-    assert found == pytest.approx([0.75, 0.5, 0.8055555555555556, 1.0, 0.0], abs=1e-15)
+    result = simulations.average_precision(grades.astype(bool))
+    assert result == pytest.approx([0.75, 0.5, 0.8055555555555556, 1.0, 0.0], abs=1e-15)
 
 
 @pytest.mark.slow

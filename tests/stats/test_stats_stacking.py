@@ -26,21 +26,21 @@ def panel(traces: int, seed: int) -> tuple[Floats, Floats, list[int]]:
 def test_the_stacked_panel_beats_the_vote_and_knows_who_adds_nothing() -> None:
     """Its held-out log loss is smaller than the vote's; the copy and the guesser add nothing, the fair judge does."""
     p, y, traces = panel(150, 1)
-    found = stack_judges(p, y, traces)
-    assert found.gain.interval is not None
-    assert found.gain.interval.low > 0
-    lows = [each.interval.low for each in found.adds if each.interval is not None]
+    result = stack_judges(p, y, traces)
+    assert result.gain.interval is not None
+    assert result.gain.interval.low > 0
+    lows = [each.interval.low for each in result.adds if each.interval is not None]
     assert lows[2] > 0
     assert max(lows[0], lows[1], lows[3]) <= 0
-    assert abs(found.weights[3]) < abs(found.weights[2]) < found.weights[0] + found.weights[1]
+    assert abs(result.weights[3]) < abs(result.weights[2]) < result.weights[0] + result.weights[1]
 
 
 def test_figures_are_of_traces_that_were_not_fitted_on() -> None:
     """With labels drawn at random no weight helps: the held-out loss is no better than that of a constant."""
     rng = np.random.default_rng(2)
     y = (rng.random(240) < 0.5).astype(float)
-    found = stack_judges((rng.random((240, 5)) < 0.5).astype(float), y, np.repeat(np.arange(40), 6).tolist())
-    assert (found.stacked.log_loss.value or 0) > float(losses(np.full(240, 0.5), y).mean()) - 0.01
+    result = stack_judges((rng.random((240, 5)) < 0.5).astype(float), y, np.repeat(np.arange(40), 6).tolist())
+    assert (result.stacked.log_loss.value or 0) > float(losses(np.full(240, 0.5), y).mean()) - 0.01
 
 
 def test_effective_votes_are_those_of_the_error_correlation() -> None:

@@ -34,20 +34,20 @@ def test_labels_of_the_dataset_are_used_without_a_file() -> None:
     """The figures are those of `agreement_figures` on verdicts and the dataset's labels."""
     with Evaluator("fake/overlap", cache=False) as evaluator:
         run = evaluator.evaluate(FIXTURES / "docs_qa.jsonl")
-    told = agree(run, labels_of(run))
+    output = agree(run, labels_of(run))
     both = [(r, o, c) for r in run.results for o, c in zip(r.outcomes, r.trace.chunks, strict=True)]
     both = [row for row in both if row[1].kind == "verdict"]
     judge = [outcome.grade for _, outcome, _ in both if outcome.kind == "verdict"]
     human = [chunk.label for _, _, chunk in both]
     traces = [result.trace_id for result, _, _ in both]
     expected = agreement_figures(judge, np.array(human, dtype=float), traces, categories=[0, 1])
-    assert told.figures["kappa"].value == expected["kappa"].value
+    assert output.figures["kappa"].value == expected["kappa"].value
     interval = expected["kappa"].interval
     assert interval is not None
-    assert told.figures["kappa"].interval == (interval.low, interval.high)
-    assert told.n == len(judge)
-    assert sum(map(sum, told.confusion)) == len(judge)
-    assert told.worst[0].distance >= told.worst[-1].distance > 0
+    assert output.figures["kappa"].interval == (interval.low, interval.high)
+    assert output.n == len(judge)
+    assert sum(map(sum, output.confusion)) == len(judge)
+    assert output.worst[0].distance >= output.worst[-1].distance > 0
 
 
 def test_the_traces_that_differ_come_worst_first() -> None:
@@ -59,8 +59,8 @@ def test_the_traces_that_differ_come_worst_first() -> None:
         for table in (judge, human)
     )
     run = judged(traces_of(dict.fromkeys(judge, "xy")), verdicts, prompt="support/graded")
-    found = agree(run, Labels(labels))
-    assert [(d.trace_id, d.distance, d.bias, d.unequal, d.n) for d in found.worst] == [
+    result = agree(run, Labels(labels))
+    assert [(d.trace_id, d.distance, d.bias, d.unequal, d.n) for d in result.worst] == [
         ("a", 1.5, 1.5, 1, 2),
         ("c", 1.0, 1.0, 2, 2),
         ("d", 0.5, -0.5, 1, 2),
@@ -93,9 +93,9 @@ def test_negative_grades_are_counted_or_refused(tmp_path: Path) -> None:
     (tmp_path / "q").write_text("t00 0 a 1\nt00 0 b -1\nt00 0 c -2\nt01 0 a 0\n")
     labels = read_labels(tmp_path / "q")
     assert (labels.grades, labels.unjudged) == ({("t00", "a"): 1, ("t01", "a"): 0}, 2)
-    told = agree(judged(traces_of(TEXTS), {}), labels)
-    assert told.n == 2
-    assert told.notes == ("2 judgments below 0 are not labels: in the pool, but not judged",)
+    result = agree(judged(traces_of(TEXTS), {}), labels)
+    assert result.n == 2
+    assert result.notes == ("2 judgments below 0 are not labels: in the pool, but not judged",)
     data = {"query": "q", "chunks": [{"text": "x", "label": -1}]}
     with pytest.raises(DataError, match=r"chunks\[0\].label: .*-1 is not a label"):
         Trace.parse(data)
@@ -127,15 +127,15 @@ def test_failed_verdicts_are_counted_and_in_no_figure() -> None:
     """A labelled chunk without a verdict is no disagreement: it is counted apart."""
     grades = drawn(1)
     run = judged(traces_of(TEXTS), {**grades, ("t00", "a"): RefusedError("no")})
-    told = agree(run, Labels(dict(grades), sources=("here",)))
-    assert (told.failed, told.n) == (1, 63)
-    assert told.figures["accuracy"].value == 1.0
+    result = agree(run, Labels(dict(grades), sources=("here",)))
+    assert (result.failed, result.n) == (1, 63)
+    assert result.figures["accuracy"].value == 1.0
 
 
 def test_judges_are_measured_against_each_other() -> None:
     """The second run's verdicts take the labels' place; kappa is symmetric."""
-    one, two = judged(traces_of(TEXTS), drawn(1)), judged(traces_of(TEXTS), drawn(2))
-    there, back = agree(one, two), agree(two, one)
+    first, two = judged(traces_of(TEXTS), drawn(1)), judged(traces_of(TEXTS), drawn(2))
+    there, back = agree(first, two), agree(two, first)
     expected = cohen_kappa(list(drawn(1).values()), list(drawn(2).values()))
     assert there.figures["kappa"].value == pytest.approx(expected)
     assert there.figures["kappa"].value == pytest.approx(back.figures["kappa"].value)
@@ -146,9 +146,9 @@ def test_binary_and_graded_are_brought_to_one_scale() -> None:
     """A binary judge against graded labels: the labels are made binary at 2, and a note says so."""
     labels = Labels(drawn(3, 3), sources=("here",))
     run = judged(traces_of(TEXTS), {key: int(grade >= 2) for key, grade in labels.grades.items()})
-    told = agree(run, labels)
-    assert told.figures["kappa"].value == 1.0
-    assert "labels were converted to binary: relevant from 2" in told.notes[0]
+    result = agree(run, labels)
+    assert result.figures["kappa"].value == 1.0
+    assert "labels were converted to binary: relevant from 2" in result.notes[0]
     assert agree(run, labels, threshold=3).figures["kappa"].value != 1.0
 
 
@@ -170,11 +170,11 @@ def test_systems_are_ranked_by_judge_and_labels() -> None:
     for sign, tau in ((1, 1.0), (-1, -1.0)):
         grades = truth if sign > 0 else {c: 1 - g for c, g in truth.items()}
         runs = [judged(traces_of(dict.fromkeys(NAMES, o)), grades, label=s) for s, o in orders.items()]
-        told = rank_systems(runs, labels, "AP@4")
-        assert told.figures["tau_b"].value == tau
-        assert told.systems == tuple(orders)
-        assert told.traces == len(NAMES)
-        assert {(figure.n, figure.traces) for figure in told.figures.values()} == {(3, len(NAMES))}
+        result = rank_systems(runs, labels, "AP@4")
+        assert result.figures["tau_b"].value == tau
+        assert result.systems == tuple(orders)
+        assert result.traces == len(NAMES)
+        assert {(figure.n, figure.traces) for figure in result.figures.values()} == {(3, len(NAMES))}
 
 
 def test_systems_are_ranked_best_first_where_less_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +199,9 @@ def test_a_threshold_is_measured_on_other_traces_than_it_was_chosen_on() -> None
     with Evaluator("fake/overlap", prompt="support/graded", cache=False) as evaluator:
         run = evaluator.evaluate(FIXTURES / "docs_qa_graded.jsonl")
     grades = {(r.trace_id, o.chunk_id): o.grade for r in run.results for o in r.outcomes if o.kind == "verdict"}
-    told = calibrate(run, Labels({key: int(grade >= 1) for key, grade in grades.items()}))
-    assert told.threshold == 1
-    assert told.current == 2
-    assert told.figures["kappa"].value == 1.0
-    assert told.fitted_traces + told.held_out_traces == len({t for t, _ in grades})
-    assert list(told.relevance.values()) == sorted(told.relevance.values())
+    result = calibrate(run, Labels({key: int(grade >= 1) for key, grade in grades.items()}))
+    assert result.threshold == 1
+    assert result.current == 2
+    assert result.figures["kappa"].value == 1.0
+    assert result.fitted_traces + result.held_out_traces == len({t for t, _ in grades})
+    assert list(result.relevance.values()) == sorted(result.relevance.values())

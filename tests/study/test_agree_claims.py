@@ -31,7 +31,7 @@ def level(outcome: object, claim: str) -> int:
 def test_cells_together_and_recall(run: EvalRun) -> None:
     """Kappa of three levels is that of all cells paired by hand; recall is that of the metric."""
     labels = read_claim_labels(CELLS)
-    told = agree_on_claims(run, labels, "cells")
+    output = agree_on_claims(run, labels, "cells")
     judge, people, recalls, scores = [], [], [], []
     for result in run.results:
         cells = labels[result.trace_id].chunks
@@ -46,20 +46,20 @@ def test_cells_together_and_recall(run: EvalRun) -> None:
                 covered |= {claim.id} if people[-1] == 2 else set()
         scores.append(result.scores["ClaimRecall"])
         recalls.append(len(covered) / len(result.claims.claims))
-    assert told.cells == len(judge) == sum(map(sum, told.confusion))
-    assert told.figures["kappa"].value == pytest.approx(cohen_kappa(judge, people))
-    assert told.figures["accuracy"].value == pytest.approx(np.mean(np.array(judge) == np.array(people)))
-    assert (told.failed, told.elsewhere) == (0, 0)
-    assert told.recall is not None
-    assert told.recall.people == pytest.approx(np.mean(recalls))
-    assert told.recall.difference.n == len(recalls)
-    assert told.recall.judge == pytest.approx(np.mean(scores))
+    assert output.cells == len(judge) == sum(map(sum, output.confusion))
+    assert output.figures["kappa"].value == pytest.approx(cohen_kappa(judge, people))
+    assert output.figures["accuracy"].value == pytest.approx(np.mean(np.array(judge) == np.array(people)))
+    assert (output.failed, output.elsewhere) == (0, 0)
+    assert output.recall is not None
+    assert output.recall.people == pytest.approx(np.mean(recalls))
+    assert output.recall.difference.n == len(recalls)
+    assert output.recall.judge == pytest.approx(np.mean(scores))
     answered = sum(
         result.claims is not None and result.claims.together.get(claim) is not None
         for result in run.results
         for claim in labels[result.trace_id].together
     )
-    assert (told.together["kappa"].n if told.together else 0) == answered
+    assert (output.together["kappa"].n if output.together else 0) == answered
 
 
 def test_what_does_not_match_is_counted(run: EvalRun, tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_what_does_not_match_is_counted(run: EvalRun, tmp_path: Path) -> None:
         {"trace": "nowhere", "chunks": {}},
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    told = agree_on_claims(run, read_claim_labels(path), "cells")
-    assert told.elsewhere == 3
-    assert told.recall is None
+    result = agree_on_claims(run, read_claim_labels(path), "cells")
+    assert result.elsewhere == 3
+    assert result.recall is None
     with pytest.raises(DataError, match="judge by claims"):
         agree_on_claims(run, {"nowhere": read_claim_labels(path)["nowhere"]}, "cells")
     path.write_text(path.read_text() + "\n" + json.dumps(lines[1]))

@@ -55,20 +55,20 @@ def report_of(count: int, mode: str = "pointwise", **biases: float) -> BiasRepor
 
 def test_a_stated_bias_is_seen_and_no_other() -> None:
     """A fake judge that favours its kin by 2 in log odds is seen to; length, rank and echo are not called biased."""
-    found = {bias.feature: bias for bias in report_of(80, kinship=2.0).biases}
-    kin = found["kinship with chunk =yes"]
+    values = {bias.feature: bias for bias in report_of(80, kinship=2.0).biases}
+    kin = values["kinship with chunk =yes"]
     assert kin.verdict == "biased"
     assert kin.interval is not None
     assert kin.interval[0] > 0
-    assert {name for name, bias in found.items() if bias.verdict == "biased"} == {kin.feature}
-    assert found["kinship with reranker =yes"].verdict == "cannot say"
+    assert {name for name, bias in values.items() if bias.verdict == "biased"} == {kin.feature}
+    assert values["kinship with reranker =yes"].verdict == "cannot say"
 
 
 def test_length_is_seen_with_its_sign() -> None:
     """A judge that dislikes long chunks has a negative effect of length."""
-    found = {bias.feature: bias for bias in report_of(80, length=-1.5).biases}
-    assert found["length"].verdict == "biased"
-    assert (found["length"].effect or 0) < 0
+    values = {bias.feature: bias for bias in report_of(80, length=-1.5).biases}
+    assert values["length"].verdict == "biased"
+    assert (values["length"].effect or 0) < 0
 
 
 def test_power_and_false_alarms() -> None:

@@ -54,10 +54,10 @@ def test_traces_of_one_cluster_are_refused() -> None:
 def test_a_digest_of_before_clusters_stays() -> None:
     """Where no two traces share a cluster the file's digest is that of a file which knows no clusters."""
     file = fitted(60)
-    told = file.model_dump(mode="json")
-    assert (told.pop("cluster"), told.pop("clusters")) == (None, None)
-    assert (told.pop("explain_positives"), told.pop("depth")) == (False, None)
-    assert file.digest == CascadeFile.model_validate(told).digest == digest_json(told)
+    result = file.model_dump(mode="json")
+    assert (result.pop("cluster"), result.pop("clusters")) == (None, None)
+    assert (result.pop("explain_positives"), result.pop("depth")) == (False, None)
+    assert file.digest == CascadeFile.model_validate(result).digest == digest_json(result)
     assert file.model_copy(update={"cluster": "document", "clusters": 60}).digest != file.digest
     guarantee = file.guarantee
     assert guarantee is not None

@@ -38,13 +38,13 @@ def test_two_labels_a_trace_are_used(run: EvalRun) -> None:
     """36 labels on 18 traces are no longer "0 traces labelled in full": the metrics that can use them do."""
     rng = np.random.default_rng(1)
     picked = [(n, c) for n in rng.choice(NAMES, 18, replace=False) for c in rng.choice(list("abcde"), 2, False)]
-    told = correct(run, Labels({(str(n), str(c)): TRUTH[str(n), str(c)] for n, c in picked}))
-    assert set(told.means) == {"P@5", "DCG@5", "AP@5", "RR@5"}
-    for mean in told.means.values():
+    result = correct(run, Labels({(str(n), str(c)): TRUTH[str(n), str(c)] for n, c in picked}))
+    assert set(result.means) == {"P@5", "DCG@5", "AP@5", "RR@5"}
+    for mean in result.means.values():
         assert (mean.chunks, mean.n_labelled, mean.n_unlabelled) == (36, 18, 182)
         assert mean.interval is not None
         assert "of 36 chunks in 18 traces" in explain_mean(mean)[0]
-    refused = [note for note in told.notes if "do not help HitRate@5, label whole traces" in note]
+    refused = [note for note in result.notes if "do not help HitRate@5, label whole traces" in note]
     assert refused
     with pytest.raises(DataError, match="do not help HitRate@5, label whole traces"):
         correct(run, Labels({(str(n), str(c)): 1 for n, c in picked}), ["HitRate@5"])
@@ -52,7 +52,7 @@ def test_two_labels_a_trace_are_used(run: EvalRun) -> None:
 
 def test_the_truth_is_found(run: EvalRun) -> None:
     """400 labelled chunks give an interval that holds the mean under all labels, and the judge adds to it."""
-    told = correct(run, some(400))
+    result = correct(run, some(400))
     rows = np.array([[TRUTH[n, c] for c in "abcde"] for n in NAMES])
     hits = rows.cumsum(axis=1)
     truth = {
@@ -62,11 +62,11 @@ def test_the_truth_is_found(run: EvalRun) -> None:
         "RR@5": (rows / np.arange(1, 6)).max(axis=1).mean(),
     }
     for name, value in truth.items():
-        mean = told.means[name]
+        mean = result.means[name]
         assert mean.interval is not None
         assert mean.interval[0] <= value <= mean.interval[1]
         assert abs(mean.value - value) < 0.06 * value
-    assert (told.means["P@5"].effective_n or 0) > 400
+    assert (result.means["P@5"].effective_n or 0) > 400
 
 
 def test_a_chance_for_each_chunk_is_read_and_weighted(run: EvalRun, tmp_path: Path) -> None:

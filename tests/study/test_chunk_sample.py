@@ -119,13 +119,13 @@ def test_the_file_goes_through_labelling_to_the_mean(
     labels = labels_of(run, path)
     assert len(labels) == len(labels.chunk_chances) == 300
     assert labels.chances == {}
-    told = correct(run, labels)
+    result = correct(run, labels)
     truth = np.mean(list(TRUTH.values()))
-    mean = told.means["P@5"]
+    mean = result.means["P@5"]
     assert mean.chunks == 300
     assert mean.interval is not None
     assert mean.interval[0] <= truth <= mean.interval[1]
-    assert set(told.means) == {"P@5", "AP@5", "RR@5"}
+    assert set(result.means) == {"P@5", "AP@5", "RR@5"}
 
 
 def test_failed_verdicts_can_be_drawn_and_ranks_that_cannot_are_refused() -> None:
@@ -166,9 +166,9 @@ def test_labels_given_on_the_page_take_the_chances_of_the_file(tmp_path: Path) -
     for line in lines:
         for chunk in line["chunks"]:
             add_label(folder, Label(trace_id=line["id"], chunk_id=chunk["id"], label="oak" in chunk["text"]))
-    told = shell("correct", "latest", "--labels", "to_label.jsonl", "--json")
-    assert told.code == 0, told.err
-    means = json.loads(told.out)["means"]
+    result = shell("correct", "latest", "--labels", "to_label.jsonl", "--json")
+    assert result.code == 0, result.err
+    means = json.loads(result.out)["means"]
     assert means["P@4"]["chunks"] == means["AP@4"]["chunks"] == 60
     assert means["P@4"]["value"] == pytest.approx(0.5, abs=0.1)
     for wrong in (("--by", "grade", "--chunks"), ("--metric", "AP@4")):

@@ -52,22 +52,22 @@ def test_any_metric_is_corrected_by_ppi(run: EvalRun, tmp_path: Path) -> None:
     """The corrected mean is PPI++ on per-trace values, and repairs what the judge alone gets wrong."""
     chosen = choose_traces(run, 60, seed=3)
     (tmp_path / "l.jsonl").write_text(filled(blind_jsonl(chosen, run)))
-    told = correct(run, read_labels(tmp_path / "l.jsonl"))
-    names = [one.result.trace_id for one in chosen]
+    result = correct(run, read_labels(tmp_path / "l.jsonl"))
+    names = [item.result.trace_id for item in chosen]
     human = [np.mean([TRUTH[n, c] for c in "abcde"]) for n in names]
     scores = {r.trace_id: r.scores["P@5"] or 0.0 for r in run.results}
     others = [s for n, s in scores.items() if n not in names]
     expected = ppi_mean(human, [scores[n] for n in names], others, limits=(0.0, 1.0))
-    p = told.means["P@5"]
+    p = result.means["P@5"]
     assert p.value == pytest.approx(expected.value)
     assert p.interval == pytest.approx((expected.interval.low, expected.interval.high))
     real = np.mean(list(TRUTH.values()))
     assert p.interval[0] <= real <= p.interval[1]
     assert p.judge_only > p.interval[1]
     assert (p.n_labelled, p.n_unlabelled, len(p.warnings)) == (60, 60, 0)
-    assert told.means["AP@5"].metric == "AP@5"
-    assert told.rate is not None
-    assert told.rate.sensitivity == 1.0
+    assert result.means["AP@5"].metric == "AP@5"
+    assert result.rate is not None
+    assert result.rate.sensitivity == 1.0
 
 
 def test_few_labels_are_warned_of(run: EvalRun) -> None:
@@ -80,15 +80,15 @@ def test_a_stratified_sample_is_weighted(run: EvalRun, tmp_path: Path) -> None:
     """Unequal chances stand in the exported file, and the correction weights by them."""
     graded = judged(traces_of(TEXTS), {k: g for k, g in JUDGE.items() if k[0] > "t100"}, metrics=["P@5"])
     chosen = choose_traces(graded, 60, by="grade", seed=1)
-    assert len({one.probability for one in chosen}) == 2
+    assert len({item.probability for item in chosen}) == 2
     (tmp_path / "l.jsonl").write_text(filled(blind_jsonl(chosen, graded)))
     labels = read_labels(tmp_path / "l.jsonl")
-    told = correct(graded, labels)
-    assert told.means["P@5"].method == "PPI++ weighted gaffke"
-    weights = [1 / labels.chances[one.result.trace_id] for one in chosen]
-    values = [np.mean([TRUTH[one.result.trace_id, c] for c in "abcde"]) for one in chosen]
-    assert told.means["P@5"].labels_only == pytest.approx(np.average(values, weights=weights))
-    assert told.rate is None
+    result = correct(graded, labels)
+    assert result.means["P@5"].method == "PPI++ weighted gaffke"
+    weights = [1 / labels.chances[item.result.trace_id] for item in chosen]
+    values = [np.mean([TRUTH[item.result.trace_id, c] for c in "abcde"]) for item in chosen]
+    assert result.means["P@5"].labels_only == pytest.approx(np.average(values, weights=weights))
+    assert result.rate is None
 
 
 @pytest.mark.parametrize("write", ["jsonl", "csv"])
@@ -125,18 +125,18 @@ def test_csv_comes_back_as_it_went(run: EvalRun, tmp_path: Path) -> None:
 def test_choosing_is_seeded_and_passes_over_what_cannot_be_used() -> None:
     """Equal seeds choose equally; labelled traces and those with failed verdicts are not chosen."""
     made = judged(traces_of(TEXTS), {**JUDGE, ("t000", "a"): RefusedError("no")})
-    ids = [[one.result.trace_id for one in choose_traces(made, 20, seed=s)] for s in (1, 1, 2)]
+    ids = [[item.result.trace_id for item in choose_traces(made, 20, seed=s)] for s in (1, 1, 2)]
     assert ids[0] == ids[1] != ids[2]
     everyone = choose_traces(made, 118, without=["t001"])
-    assert {"t000", "t001"}.isdisjoint(one.result.trace_id for one in everyone)
+    assert {"t000", "t001"}.isdisjoint(item.result.trace_id for item in everyone)
     with pytest.raises(DataError, match="118 traces of this run can be labelled"):
         choose_traces(made, 119, without=["t001"])
 
 
 def test_too_few_or_too_many_labels_are_refused(run: EvalRun) -> None:
     """One labelled trace is too few, and with all labelled there is nothing to correct."""
-    one = Labels({key: grade for key, grade in TRUTH.items() if key[0] == "t000"})
-    for labels in (one, Labels(dict(TRUTH))):
+    first = Labels({key: grade for key, grade in TRUTH.items() if key[0] == "t000"})
+    for labels in (first, Labels(dict(TRUTH))):
         with pytest.raises(DataError, match="labelled in full"):
             correct(run, labels)
 
@@ -145,10 +145,10 @@ def test_partly_labelled_traces_are_noted() -> None:
     """NDCG takes whole traces alone, and a note says how many others there are; P uses their chunks."""
     run = judged(traces_of(TEXTS), JUDGE, metrics=["P@5", "NDCG@5"])
     some = {key: grade for key, grade in TRUTH.items() if key[0] < "t060" and key != ("t000", "a")}
-    told = correct(run, Labels(some))
-    assert (told.means["NDCG@5"].n_labelled, told.means["NDCG@5"].chunks) == (59, 0)
-    assert (told.means["P@5"].n_labelled, told.means["P@5"].chunks) == (60, 299)
-    (note,) = told.notes
+    result = correct(run, Labels(some))
+    assert (result.means["NDCG@5"].n_labelled, result.means["NDCG@5"].chunks) == (59, 0)
+    assert (result.means["P@5"].n_labelled, result.means["P@5"].chunks) == (60, 299)
+    (note,) = result.notes
     assert "NDCG@5: 1 traces are only partly labelled and count as unlabelled" in note
 
 
@@ -158,10 +158,10 @@ def test_failed_verdicts_do_not_select_what_is_corrected() -> None:
     failed = {key: RefusedError("no") if rng.random() < 0.06 else grade for key, grade in JUDGE.items()}
     whole, run = (judged(traces_of(TEXTS), grades, metrics=["RR"]) for grades in (JUDGE, failed))
     labels = Labels({key: label for key, label in TRUTH.items() if key[0] < NAMES[60]})
-    told, plain = (correct(each, labels).means["RR"] for each in (run, whole))
-    assert (told.n_labelled, told.n_unlabelled) == (60, 60)
-    assert told.judge_only == pytest.approx(plain.judge_only, abs=0.02)
+    result, plain = (correct(each, labels).means["RR"] for each in (run, whole))
+    assert (result.n_labelled, result.n_unlabelled) == (60, 60)
+    assert result.judge_only == pytest.approx(plain.judge_only, abs=0.02)
     mean = run.aggregate("RR").mean
-    assert told.judge_only == pytest.approx(mean)
+    assert result.judge_only == pytest.approx(mean)
     assert "expected one" in " ".join(correct(run, labels).notes)
     assert rank_systems([whole, run], labels, "RR").traces == 60

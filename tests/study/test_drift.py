@@ -36,7 +36,7 @@ def watched(history: Path, *looks: set[tuple[str, str]], **settings: Any) -> Dri
     """Ask for each look in turn, after five equal ones; return the last report."""
     watch_judge(lambda _: asked(RELEVANT, **settings), history)
     for relevant in looks:
-        report = watch_judge(lambda _, said=relevant: asked(said, **settings), history)  # type: ignore[misc]
+        report = watch_judge(lambda _, answers=relevant: asked(answers, **settings), history)  # type: ignore[misc]
     return report
 
 

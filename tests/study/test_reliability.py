@@ -17,50 +17,50 @@ from tests.support.likely import likely_run
 def test_agreement_tells_how_far_probabilities_go() -> None:
     """The figures are those of `reliability_figures` over verdicts with labels; a sentence says it first."""
     run = likely_run()
-    told = agree(run, None)
-    assert told.reliability is not None
+    outcome = agree(run, None)
+    assert outcome.reliability is not None
     sure = [o.confidence for r in run.results for o in r.outcomes if o.kind == "verdict"]
     human = [c.label for r in run.results for c in r.trace.chunks]
     traces = [r.trace_id for r in run.results for _ in r.outcomes]
-    found = reliability_figures(np.array(sure, dtype=float), np.array(human, dtype=float), traces)
+    result = reliability_figures(np.array(sure, dtype=float), np.array(human, dtype=float), traces)
     for name in ("ece", "brier", "log_loss", "bias"):
-        figure, estimate = told.reliability.figures[name], getattr(found, name)
+        figure, estimate = outcome.reliability.figures[name], getattr(result, name)
         assert estimate.interval is not None
         assert figure.value == estimate.value
         assert figure.interval == (estimate.interval.low, estimate.interval.high)
-    assert [b.rate.value for b in told.reliability.bins] == [b.rate.value for b in found.bins]
-    assert (told.reliability.n, told.reliability.traces, told.reliability.without) == (360, 60, 0)
-    assert told.certainty.startswith("Its probabilities differ from the labels by 0.1")
-    assert agree(run, labels_of(run)).reliability == told.reliability
+    assert [b.rate.value for b in outcome.reliability.bins] == [b.rate.value for b in result.bins]
+    assert (outcome.reliability.n, outcome.reliability.traces, outcome.reliability.without) == (360, 60, 0)
+    assert outcome.certainty.startswith("Its probabilities differ from the labels by 0.1")
+    assert agree(run, labels_of(run)).reliability == outcome.reliability
 
 
 def test_without_a_probability_there_is_no_figure() -> None:
     """No verdict has a probability: it is said, with what to do, and nothing is computed."""
-    told = agree(likely_run(told=False), None)
-    assert told.reliability is None
-    assert "no verdict has one (the judge returns them with the option `confidence`" in told.certainty
+    result = agree(likely_run(told=False), None)
+    assert result.reliability is None
+    assert "no verdict has one (the judge returns them with the option `confidence`" in result.certainty
 
 
 def test_verdicts_without_a_probability_are_counted() -> None:
     """Two of six chunks come without: they are in no figure of probabilities, and in every other."""
-    told = agree(likely_run(silent=2), None)
-    assert told.reliability is not None
-    assert (told.n, told.reliability.n, told.reliability.without) == (360, 240, 120)
+    result = agree(likely_run(silent=2), None)
+    assert result.reliability is not None
+    assert (result.n, result.reliability.n, result.reliability.without) == (360, 240, 120)
 
 
 def test_few_traces_certify_nothing() -> None:
     """Under ten traces the figures are there, and the sentence says that nothing can be told yet."""
-    told = agree(likely_run(6), None)
-    assert told.reliability is not None
-    assert "not known yet how reliable its probabilities are: there are only 6 traces" in told.certainty
+    result = agree(likely_run(6), None)
+    assert result.reliability is not None
+    assert "not known yet how reliable its probabilities are: there are only 6 traces" in result.certainty
 
 
 def test_another_judge_in_the_place_of_labels() -> None:
     """Its verdicts are what probabilities are held against, and the sentence says so."""
-    told = agree(likely_run(), likely_run(told=False))
-    assert told.reliability is not None
-    assert told.reliability.figures["brier"].value is not None
-    assert "the other judge's verdicts" in told.certainty
+    result = agree(likely_run(), likely_run(told=False))
+    assert result.reliability is not None
+    assert result.reliability.figures["brier"].value is not None
+    assert "the other judge's verdicts" in result.certainty
 
 
 def test_labels_are_relevant_from_the_threshold() -> None:
@@ -77,11 +77,11 @@ def test_labels_are_relevant_from_the_threshold() -> None:
 def test_the_page_shows_the_same_figures() -> None:
     """What the run's page draws is what `agree` says, to the last digit; without probabilities a sentence."""
     run = likely_run(silent=1)
-    told = agree(run, None)
-    assert told.reliability is not None
+    result = agree(run, None)
+    assert result.reliability is not None
     page = run_page(Table(with_labels(run)))["agreement"]
-    assert page["reliability"] == told.reliability.model_dump(mode="json")
-    assert page["certainty"] == told.certainty
+    assert page["reliability"] == result.reliability.model_dump(mode="json")
+    assert page["certainty"] == result.certainty
     silent = run_page(Table(with_labels(likely_run(told=False))))["agreement"]
     assert silent["reliability"] is None
     assert "no verdict has one" in silent["certainty"]

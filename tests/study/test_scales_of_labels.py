@@ -26,14 +26,14 @@ def test_agreement_is_a_table_of_the_scale(scale: Scale, tmp_path: Path) -> None
     file.write_text("\n".join(["trace_id,chunk_id,label", *lines]) + "\n")
     labels = read_labels(file)
     assert labels.grades == people.grades
-    told = agree(run, labels)
-    assert (told.grades, told.relevant, told.notes) == (tuple(scale.grades), scale.relevant, ())
+    result = agree(run, labels)
+    assert (result.grades, result.relevant, result.notes) == (tuple(scale.grades), scale.relevant, ())
     mine = labels_in(run).grades
-    for row, judge in zip(told.confusion, scale.grades, strict=True):
+    for row, judge in zip(result.confusion, scale.grades, strict=True):
         for count, human in zip(row, scale.grades, strict=True):
             assert count == sum(mine[key] == judge and people.grades[key] == human for key in mine)
-    assert f"kappa_ge{scale.maximum}" in told.figures
-    assert f"kappa_ge{scale.minimum}" not in told.figures
+    assert f"kappa_ge{scale.maximum}" in result.figures
+    assert f"kappa_ge{scale.minimum}" not in result.figures
     assert agree(run, labels_in(run)).figures["kappa"].value == pytest.approx(1)
     assert agree_all([run], labels)["alpha_ordinal"].value is not None
     ours, theirs = metric_both_ways(run, labels, "NDCG@5")
@@ -57,9 +57,9 @@ def test_labels_of_another_scale_are_made_binary(tmp_path: Path) -> None:
     run = drawn(tmp_path, ONE_TO_FIVE)
     keys = list(labels_in(run).grades)
     binary = Labels({key: place % 2 for place, key in enumerate(keys)}, sources=("people",))
-    told = agree(run, binary)
-    assert told.grades == (0, 1)
-    assert told.notes == ("the judge's grades were converted to binary: relevant from 4",)
+    result = agree(run, binary)
+    assert result.grades == (0, 1)
+    assert result.notes == ("the judge's grades were converted to binary: relevant from 4",)
     wider = Labels({key: place % 6 for place, key in enumerate(keys)}, sources=("people",))
     assert agree(run, wider).notes[1] == "the labels were converted to binary: relevant from 2"
     ones = Labels(dict.fromkeys(keys, 1), sources=("people",))

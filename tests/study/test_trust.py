@@ -54,18 +54,18 @@ def test_no_trust_is_claimed_where_chance_is_in_the_interval(
 ) -> None:
     """Only an interval above 0, on ten traces or more, is called agreement; it is one sentence always."""
     low, high = max(-1.0, value - width), min(1.0, value + width)
-    said = trust_sentence(kappa(value, low, high), 1, traces, another=another)
-    claimed = "on what is relevant" in said
+    answers = trust_sentence(kappa(value, low, high), 1, traces, another=another)
+    claimed = "on what is relevant" in answers
     assert claimed == (low > 0 and traces >= 10)
-    assert said.endswith(".")
-    assert "." not in re.sub(r"\d\.\d", "", said)[:-1]
+    assert answers.endswith(".")
+    assert "." not in re.sub(r"\d\.\d", "", answers)[:-1]
 
 
 def test_another_judge_is_no_evidence_of_being_right() -> None:
     """Two judges that agree may both be wrong, and the sentences say so."""
     assert "this does not show which of them is right" in trust_sentence(kappa(0.8, 0.7, 0.9), 1, 50, another=True)
-    said = evidence_sentence(Measure(0.8, (0.7, 0.9)), 100, 50, "b", another=True)
-    assert said.startswith("The evidence: 100 chunks of 50 traces that both judged; only labels by people show")
+    answers = evidence_sentence(Measure(0.8, (0.7, 0.9)), 100, 50, "b", another=True)
+    assert answers.startswith("The evidence: 100 chunks of 50 traces that both judged; only labels by people show")
 
 
 def test_the_second_sentence_says_what_is_left_out_and_what_would_help() -> None:
@@ -74,11 +74,11 @@ def test_the_second_sentence_says_what_is_left_out_and_what_would_help() -> None
     assert evidence_sentence(narrow, 185, 37, "the dataset") == (
         "The evidence: 185 chunks of 37 traces with labels from the dataset."
     )
-    said = evidence_sentence(wide, 1, 20, "x.csv", failed=1, unlabelled=900)
-    assert "the other 900 chunks only if they were drawn at random" in said
-    assert "1 chunk without a verdict is left out; about 80 traces (4 labels) would halve the interval." in said
-    said = evidence_sentence(Measure(1.0, (0.75, 1.0)), 150, 30, "x.csv")
-    assert said.endswith("; about 60 traces (300 labels) would halve the interval.")
+    answers = evidence_sentence(wide, 1, 20, "x.csv", failed=1, unlabelled=900)
+    assert "the other 900 chunks only if they were drawn at random" in answers
+    assert "1 chunk without a verdict is left out; about 80 traces (4 labels) would halve the interval." in answers
+    answers = evidence_sentence(Measure(1.0, (0.75, 1.0)), 150, 30, "x.csv")
+    assert answers.endswith("; about 60 traces (300 labels) would halve the interval.")
     assert "would halve" in evidence_sentence(Measure(0.85, (0.76, 0.93)), 150, 30, "x.csv")
     assert evidence_sentence(narrow, 9, 3, "x.csv").endswith("; label 100 traces or more.")
 
@@ -101,13 +101,13 @@ def test_the_record_holds_both_sentences() -> None:
     """`agree --json` and Python get them too."""
     labels = {(f"t{k}", c): (k + (c == "a")) % 2 for k in range(20) for c in "ab"}
     run = judged(traces_of({f"t{k}": "ab" for k in range(20)}), labels)
-    told = agree(run, labels_as(labels))
-    assert told.trust.startswith("The judge agrees with people at least substantially")
-    assert told.evidence == (
+    result = agree(run, labels_as(labels))
+    assert result.trust.startswith("The judge agrees with people at least substantially")
+    assert result.evidence == (
         "The evidence: 40 chunks of 20 traces with labels from people.csv; "
         "about 40 traces (80 labels) would halve the interval."
     )
-    assert isinstance(told.figures["kappa"], Figure)
+    assert isinstance(result.figures["kappa"], Figure)
 
 
 def labels_as(grades: dict[tuple[str, str], int]) -> Labels:
@@ -141,12 +141,12 @@ def corrected(effective: float | None, power: float = 0.6) -> Corrected:
 
 def test_every_number_of_a_correction_is_explained() -> None:
     """Each number of the table stands at the head of a sentence that says what it is."""
-    said = explain_mean(corrected(76.4))
+    answers = explain_mean(corrected(76.4))
     heads = ["corrected 0.5000", "judge alone 0.6200", "labels alone 0.4800", "weight of the judge 0.60"]
-    assert [line.startswith(head) for line, head in zip(said, heads, strict=False)] == [True] * 4
-    assert "0.1200 above the corrected one" in said[1]
-    assert said[4].startswith("worth 76 labels: as sure as 76 traces labelled by people without a judge; 40 were")
-    assert said[4].endswith("saved the labelling of 36 more")
+    assert [line.startswith(head) for line, head in zip(answers, heads, strict=False)] == [True] * 4
+    assert "0.1200 above the corrected one" in answers[1]
+    assert answers[4].startswith("worth 76 labels: as sure as 76 traces labelled by people without a judge; 40 were")
+    assert answers[4].endswith("saved the labelling of 36 more")
     assert explain_mean(corrected(40.0))[4].endswith("saved no labels")
     assert len(explain_mean(corrected(None))) == 4
     assert (worth(None), worth(76.4)) == ("", "76 labels")

@@ -59,7 +59,7 @@ class Job:
         self, name: str, context: dict[str, str], **inputs: str
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
         """Run one step of the action; return what came of it and its outputs."""
-        given = {key: str(told.get("default", "")) for key, told in ACTION["inputs"].items()}
+        given = {key: str(result.get("default", "")) for key, result in ACTION["inputs"].items()}
         given |= {key.replace("_", "-"): value for key, value in inputs.items()}
         values = context | {f"inputs.{key}": value for key, value in given.items()}
         step = STEPS[name]
@@ -118,7 +118,7 @@ class Server:
         job, taken = Job(home), []
         known = context | {"github.run_id": str(self.jobs), "github.run_attempt": "1"}
         for step in ACTION["runs"]["steps"]:
-            given = {f"inputs.{key}": str(told.get("default", "")) for key, told in ACTION["inputs"].items()}
+            given = {f"inputs.{key}": str(result.get("default", "")) for key, result in ACTION["inputs"].items()}
             given |= {f"inputs.{key.replace('_', '-')}": value for key, value in inputs.items()}
             if not _holds(step.get("if", "always()"), known | given):
                 continue
@@ -143,9 +143,9 @@ class Server:
     def _restore(self, path: Path, keys: list[str]) -> None:
         """Bring back the newest cache under the first key that one begins with, as actions/cache does."""
         for key in keys:
-            found = [kept for name, kept in self.saved.items() if name.startswith(key)]
-            if found:
-                shutil.copytree(found[-1], path)
+            values = [kept for name, kept in self.saved.items() if name.startswith(key)]
+            if values:
+                shutil.copytree(values[-1], path)
                 return
 
 

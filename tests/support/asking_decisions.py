@@ -76,12 +76,12 @@ def outcomes(run: EvalRun) -> list[Outcome]:
 
 def whys(run: EvalRun) -> list[str | None]:
     """Say of each outcome why there is no verdict, None where there is one."""
-    return [one.why if isinstance(one, NoVerdict) else None for one in outcomes(run)]
+    return [item.why if isinstance(item, NoVerdict) else None for item in outcomes(run)]
 
 
 def confidences(run: EvalRun) -> list[float | None]:
     """Return of each outcome the probability that the chunk is relevant, None where there is no verdict."""
-    return [None if isinstance(one, NoVerdict) else one.confidence for one in outcomes(run)]
+    return [None if isinstance(item, NoVerdict) else item.confidence for item in outcomes(run)]
 
 
 def replayed(tape: Path, *rows: dict[str, Any], prompt: str = BINARY_PROMPT) -> EvalRun:
@@ -95,11 +95,11 @@ def complete_all(backend: Decisions, requests: Sequence[Request]) -> list[Comple
     """Make calls one after the other, and close the backend."""
 
     async def go() -> list[Completion | BaseException]:
-        found: list[Completion | BaseException] = []
+        collected: list[Completion | BaseException] = []
         try:
-            for one in requests:
-                found += await asyncio.gather(backend.complete(one), return_exceptions=True)
-            return found
+            for item in requests:
+                collected += await asyncio.gather(backend.complete(item), return_exceptions=True)
+            return collected
         finally:
             await backend.aclose()
 
@@ -108,7 +108,7 @@ def complete_all(backend: Decisions, requests: Sequence[Request]) -> list[Comple
 
 def sure(*shares: float) -> Completion:
     """Make a completion that answers statements."""
-    return Completion("", answers=tuple(DecisionAnswer((round(1 - one, 12), one)) for one in shares))
+    return Completion("", answers=tuple(DecisionAnswer((round(1 - item, 12), item)) for item in shares))
 
 
 def passages(*texts: str) -> tuple[Passage, ...]:

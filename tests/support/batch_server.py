@@ -206,12 +206,12 @@ class BatchServer:
         return _no("no such URL")
 
     def _list(self, query: str) -> tuple[int, Any]:
-        told = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
+        result = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
         now = time.monotonic()
-        every = [one for one in reversed(self.batches.values()) if self._since[one["id"]] + self.listing <= now]
-        if "after" in told:
+        every = [item for item in reversed(self.batches.values()) if self._since[item["id"]] + self.listing <= now]
+        if "after" in result:
             ids = [batch["id"] for batch in every]
-            every = every[ids.index(told["after"]) + 1 :]
+            every = every[ids.index(result["after"]) + 1 :]
         page = every[:2]  # small, so that clients have to turn pages
         return 200, {
             "object": "list", "data": page, "has_more": len(every) > len(page),
@@ -248,29 +248,29 @@ class BatchServer:
             assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
             fate = self.status(number)
             declined = self.decline(line["body"])
-            told: dict[str, Any] = {"id": f"r{number}", "custom_id": line["custom_id"]}
+            messages: dict[str, Any] = {"id": f"r{number}", "custom_id": line["custom_id"]}
             if fate == "missing":
                 continue
             if fate == "expired":
                 error = {"code": "batch_expired", "message": "This request could not be executed in time."}
-                errors.append({**told, "response": None, "error": error})
+                errors.append({**messages, "response": None, "error": error})
             elif fate != "ok" or declined is not None:
                 status = 400 if declined is not None else int(fate)
                 failed = {"error": {"message": declined or "it failed", "code": None, "param": None}}
-                errors.append({**told, "response": {"status_code": status, "body": failed}, "error": None})
+                errors.append({**messages, "response": {"status_code": status, "body": failed}, "error": None})
             else:
                 text = json.dumps(line["body"], ensure_ascii=False, separators=(",", ":"))
                 reply = self._complete(text, line["body"])
                 output.append(
-                    {**told, "response": {"status_code": 200, "request_id": "q", "body": reply}, "error": None}
+                    {**messages, "response": {"status_code": 200, "request_id": "q", "body": reply}, "error": None}
                 )
         random.Random(len(lines)).shuffle(output)
         if self.double:
             output += output
-        for name, found in (("output", output), ("error", errors)):
-            if found:
+        for name, result in (("output", output), ("error", errors)):
+            if result:
                 ident = f"file-{len(self.files) + 1}"
-                self.files[ident] = "".join(json.dumps(line) + "\n" for line in found).encode()
+                self.files[ident] = "".join(json.dumps(line) + "\n" for line in result).encode()
                 batch[f"{name}_file_id"] = ident
         batch["request_counts"] |= {"completed": len(output), "failed": len(errors)}
 

@@ -80,10 +80,10 @@ def newest(out: Path) -> EvalRun:
     return EvalRun.load(next(run_folders(out))[0])
 
 
-def same_results(one: EvalRun, other: EvalRun) -> None:
+def same_results(first: EvalRun, other: EvalRun) -> None:
     """Check that two runs hold the same results and aggregates."""
-    assert [r.model_dump() for r in one.results] == [r.model_dump() for r in other.results]
-    assert one.aggregates == other.aggregates
+    assert [r.model_dump() for r in first.results] == [r.model_dump() for r in other.results]
+    assert first.aggregates == other.aggregates
 
 
 def moody(body: Mapping[str, Any]) -> Any:

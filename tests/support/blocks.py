@@ -32,10 +32,10 @@ class Block:
 
 def blocks_of(text: str) -> list[Block]:
     """Find the fenced blocks of a page, in order; an indented fence (in a tab or list) counts too."""
-    found = re.findall(r"^(?:<!-- (\w+) -->\n)?([ ]*)```(\w*)[^\n]*\n(.*?)^\2```[ ]*$", text, re.DOTALL | re.MULTILINE)
+    result = re.findall(r"^(?:<!-- (\w+) -->\n)?([ ]*)```(\w*)[^\n]*\n(.*?)^\2```[ ]*$", text, re.DOTALL | re.MULTILINE)
     return [
         Block(mark, language, re.sub(rf"^{indent}", "", code, flags=re.MULTILINE))
-        for mark, indent, language, code in found
+        for mark, indent, language, code in result
     ]
 
 

@@ -10,17 +10,17 @@ import zlib
 
 def data_of(text: str) -> dict:
     """Read the data out of a report."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found.group(1))
+    result = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert result is not None
+    return json.loads(result.group(1))
 
 
 def blocks_of(text: str) -> list[dict]:
     """Read the traces out of a report."""
-    found = re.search(r'<script type="application/json" id="blocks">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
+    result = re.search(r'<script type="application/json" id="blocks">(.*?)</script>', text, re.DOTALL)
+    assert result is not None
     return [
         trace
-        for block in json.loads(found.group(1))["blocks"]
+        for block in json.loads(result.group(1))["blocks"]
         for trace in json.loads(zlib.decompress(base64.b64decode(block)))
     ]

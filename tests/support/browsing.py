@@ -20,8 +20,8 @@ def shoot(page: Any, name: str) -> None:
 
 def listed(page: Any) -> list[str]:
     """Read the ids of the listed traces."""
-    found: list[str] = page.locator(".rows .rid").all_inner_texts()
-    return found
+    messages: list[str] = page.locator(".rows .rid").all_inner_texts()
+    return messages
 
 
 def filtered(page: Any, text: str) -> list[str]:
@@ -49,9 +49,9 @@ def violations(page: Any, axe: str, colours_only: bool = False) -> list[Any]:
     """Run axe-core in the page and return what is serious or critical."""
     page.evaluate(axe + "; undefined")
     options = "{runOnly: ['color-contrast']}" if colours_only else "{resultTypes: ['violations']}"
-    found = page.evaluate(f"axe.run(document, {options})")
+    result = page.evaluate(f"axe.run(document, {options})")
     return [
         (each["id"], [(node["html"][:200], node["failureSummary"][:200]) for node in each["nodes"][:3]])
-        for each in found["violations"]
+        for each in result["violations"]
         if each["impact"] in ("serious", "critical")
     ]

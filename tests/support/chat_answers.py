@@ -23,9 +23,9 @@ def shape_of(body: Mapping[str, Any]) -> tuple[str, bool]:
 
 def ids_of(body: Mapping[str, Any]) -> list[int]:
     """Find the passage numbers of a listwise request: in the schema, else in the last message."""
-    found = re.search(r'"enum": (\[1[0-9, ]*\])', json.dumps(body.get("response_format") or {}))
-    if found:
-        return list(json.loads(found[1]))
+    result = re.search(r'"enum": (\[1[0-9, ]*\])', json.dumps(body.get("response_format") or {}))
+    if result:
+        return list(json.loads(result[1]))
     asked = str(body["messages"][-1].get("content") or "")
     numbers = {int(n) for n in re.findall(r"(?i)\b(?:id|passage|chunk|document)\W{1,4}(\d{1,3})\b", asked)}
     count = 0

@@ -310,8 +310,8 @@ def main(arguments: list[str] | None = None, kind: type[ChatServer] = ChatServer
 
     if given.tell_once:
         advertised = {"limit": f"{given.tell_once}", "remaining": "0", "reset": "60s"}
-        told = {f"x_ratelimit_{name}_requests": value for name, value in advertised.items()}
-        server.script(error(429, "Rate limit reached", retry_after=f"{given.retry_after:g}", **told))
+        values = {f"x_ratelimit_{name}_requests": value for name, value in advertised.items()}
+        server.script(error(429, "Rate limit reached", retry_after=f"{given.retry_after:g}", **values))
 
     async def run() -> None:
         def ready() -> None:

@@ -36,15 +36,15 @@ def claim_traces() -> list[Trace]:
 @cache
 def truths() -> Mapping[str, Truth]:
     """Read what is true, by trace id."""
-    found = {}
+    collected = {}
     for line in CELLS.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
+        document = json.loads(line)
         rows = {
             chunk: tuple(ClaimSupport.model_validate({**cell, "quote_found": True}) for cell in cells)
-            for chunk, cells in told["chunks"].items()
+            for chunk, cells in document["chunks"].items()
         }
-        found[told["trace"]] = Truth(rows, told["together"])
-    return found
+        collected[document["trace"]] = Truth(rows, document["together"])
+    return collected
 
 
 def case_of(trace: Trace) -> Case:
@@ -52,8 +52,8 @@ def case_of(trace: Trace) -> Case:
     truth, claims = truths()[trace.id], trace.claims or ()
     rows = []
     for chunk in trace.chunks:
-        said = {cell.claim: cell.support for cell in truth.rows[chunk.id]}
-        rows.append(tuple(said.get(claim.id, "none") for claim in claims))
+        values = {cell.claim: cell.support for cell in truth.rows[chunk.id]}
+        rows.append(tuple(values.get(claim.id, "none") for claim in claims))
     texts = [chunk.text for chunk in trace.chunks]
     return Case(
         tuple(rows),

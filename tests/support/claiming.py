@@ -25,9 +25,9 @@ REFERENCE = "Anna Berg directed The Long Harvest; she was born in Uppsala, in 19
 def split(*claims: Any, vital: bool = True) -> Completion:
     """Return a reply that splits: each claim is its quote, or (quote, claim), or the fields themselves."""
     rows = []
-    for one in claims:
-        quote, text = one if isinstance(one, tuple) else (one, one)
-        rows.append(one if isinstance(one, dict) else {"quote": quote, "claim": text, "vital": vital})
+    for item in claims:
+        quote, text = item if isinstance(item, tuple) else (item, item)
+        rows.append(item if isinstance(item, dict) else {"quote": quote, "claim": text, "vital": vital})
     return Completion(json.dumps({"claims": rows}))
 
 
@@ -48,13 +48,13 @@ def said(fields: Any) -> Completion:
 
 def rows(*each: dict[str, Any]) -> Completion:
     """Return a reply about the chunks of a trace, in their order."""
-    return said({"chunks": [{"id": number, **one} for number, one in enumerate(each, 1)]})
+    return said({"chunks": [{"id": number, **first} for number, first in enumerate(each, 1)]})
 
 
 def together(*covered: tuple[Sequence[str], Any]) -> Completion:
     """Return a reply about all chunks: of each claim the quotes, and whether it is covered."""
     entries = enumerate(covered, 1)
-    return said({"claims": [{"id": n, "quotes": list(quotes), "covered": one} for n, (quotes, one) in entries]})
+    return said({"claims": [{"id": n, "quotes": list(quotes), "covered": first} for n, (quotes, first) in entries]})
 
 
 def decided(*shares: float | None) -> Completion:
@@ -79,13 +79,13 @@ def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
     blocks = re.findall(r"<(\w+)[ \d]*>\n(.*?)\n</\1", user, re.DOTALL)
     held = dict(blocks)
     if asked_of(body) == "split":
-        sentences = [one for one in re.split(r"(?<=\.)\s+", held["reference"]) if one]
-        return {"claims": [{"quote": one, "claim": one, "vital": True} for one in sentences]}
+        sentences = [item for item in re.split(r"(?<=\.)\s+", held["reference"]) if item]
+        return {"claims": [{"quote": item, "claim": item, "vital": True} for item in sentences]}
     claims = re.findall(r"^\d+\. (.*)$", held["claims"], re.MULTILINE)
     chunks = [text for name, text in blocks if name == "chunk"]
     if asked_of(body) == "together":
         return {"claims": [{"id": n, "quotes": [], "covered": False} for n in range(1, len(claims) + 1)]}
-    told = [
+    values = [
         row(
             *(
                 cell(number, "full", " ".join(text.split()[:6]))
@@ -96,8 +96,8 @@ def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
         for text in chunks
     ]
     if asked_of(body) == "support":
-        return told[0]
-    return {"chunks": [{"id": number, **one} for number, one in enumerate(told, 1)]}
+        return values[0]
+    return {"chunks": [{"id": number, **first} for number, first in enumerate(values, 1)]}
 
 
 DIRECTED = "The Long Harvest is a film that Anna Berg directed."

@@ -30,27 +30,27 @@ class ByTable:
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Judge a trace without a request."""
         yield from ()
-        told: Any = trace.metadata
+        result: Any = trace.metadata
         outcomes = [outcome_of(trace, rank) for rank in range(len(trace.chunks))]
         claims = None
-        if told.get("split", True):
-            claims = ClaimsJudged(claims=trace.claims or (), together=told.get("together", {}))
+        if result.get("split", True):
+            claims = ClaimsJudged(claims=trace.claims or (), together=result.get("together", {}))
         return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), claims=claims)
 
 
 def outcome_of(trace: Trace, rank: int) -> Outcome:
     """Return what a chunk says by its column of signs; `!` anywhere in it is no verdict."""
-    told: Any = trace.metadata
+    result: Any = trace.metadata
     chunk = trace.chunks[rank]
-    column = {claim: signs[rank] for claim, signs in told["signs"].items()}
-    if "!" in column.values() or not told.get("split", True):
+    column = {claim: signs[rank] for claim, signs in result["signs"].items()}
+    if "!" in column.values() or not result.get("split", True):
         return NoVerdict(chunk_id=chunk.id, why="unreachable", detail="no answer in time")
     supports = tuple(
         ClaimSupport(claim=claim, support=SAID[sign], quote=chunk.text.rstrip("."), quote_found=True)
         for claim, sign in column.items()
         if sign in SAID
     )
-    relevant = any(one.support != "contradicts" for one in supports)
+    relevant = any(item.support != "contradicts" for item in supports)
     return Verdict(
         chunk_id=chunk.id,
         grade=int(relevant),

@@ -39,11 +39,11 @@ def made(out: Path, seed: int = 0) -> EvalRun:
     return EvalRun.load(run.folder)
 
 
-def same(one: Columns, other: Columns) -> None:
+def same(first: Columns, other: Columns) -> None:
     """Check that two columns hold the same."""
-    assert one.metrics == other.metrics
+    assert first.metrics == other.metrics
     for each in fields(Columns)[1:]:
-        np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name), err_msg=each.name)
+        np.testing.assert_array_equal(getattr(first, each.name), getattr(other, each.name), err_msg=each.name)
 
 
 def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def crowd(traces: int = 500, chunks: int = 30, *, turned: int = 0) -> list[dict[
     """
     made = []
     for i in range(traces):
-        found = [
+        values = [
             {
                 "id": f"c{i}-{j}" if (i, j) != (2, 1) else WORD,
                 "title": WORD if (i, j) == (1, 0) else None,
@@ -34,14 +34,14 @@ def crowd(traces: int = 500, chunks: int = 30, *, turned: int = 0) -> list[dict[
             for j in range(chunks)
         ]
         if turned and i % 3 == 0:
-            found = found[turned:] + found[:turned]
+            values = values[turned:] + values[:turned]
         made.append(
             {
                 "id": WORD if i == 3 else f"question-{i:03d}",
                 "query": WORD if i == 1 else f"What became of matter {i}, and who saw to it in the end?",
                 "reference": f"It was settled in the year {1900 + i % 100}.",
                 "tags": [WORD] if i == 2 else ["late" if i % 2 else "early", "all of them"],
-                "chunks": found,
+                "chunks": values,
             }
         )
     return made
@@ -49,13 +49,13 @@ def crowd(traces: int = 500, chunks: int = 30, *, turned: int = 0) -> list[dict[
 
 def crowded_runs(root: Path | None, traces: int = 500, chunks: int = 30) -> list[EvalRun]:
     """Judge such traces three times; every few verdicts differ, and in the last some fail."""
-    told: list[tuple[int, dict[str, Any]]] = [
+    messages: list[tuple[int, dict[str, Any]]] = [
         (0, {"label": "main", "tags": ["prod", "nightly build", WORD], "href": "https://example.org/1"}),
         (3, {"label": WORD, "tags": ["pr"]}),
         (7, {"label": "PR 7: fetch twice as many and rank them again", "tags": ["pr", "prod"]}),
     ]
     made = []
-    for run, (turned, named) in enumerate(told):
+    for run, (turned, named) in enumerate(messages):
         rnd = random.Random(run)
 
         def answer(text: str, rnd: random.Random = rnd, run: int = run) -> Any:

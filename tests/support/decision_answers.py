@@ -43,21 +43,21 @@ def asked_of(dialect: DialectName, body: JSON) -> list[tuple[str, Any]]:
     """Return each question's name with all that was sent of it."""
     if dialect == "systemone":
         return list(body["questions"].items())
-    return [(one["id" if dialect == "sglang" else "name"], one) for one in body["questions"]]
+    return [(item["id" if dialect == "sglang" else "name"], item) for item in body["questions"]]
 
 
 def posed(dialect: DialectName, body: JSON) -> list[Posed]:
     """Understand the questions of a body."""
     shared = shared_of(dialect, body)
-    found = []
+    collected = []
     for name, question in asked_of(dialect, body):
-        told = question.get("instructions") or question.get("question")
-        own = _data(told)
+        result = question.get("instructions") or question.get("question")
+        own = _data(result)
         chunk = own.get("chunk") or shared.get("chunk") or shared.get("chunks", {}).get(name)
         levels = question.get("levels") or question.get("criteria") or ()
-        labels = tuple(one["label"] if isinstance(one, dict) else one for one in levels)
-        found.append(Posed(name, labels, chunk["text"]))
-    return found
+        labels = tuple(item["label"] if isinstance(item, dict) else item for item in levels)
+        collected.append(Posed(name, labels, chunk["text"]))
+    return collected
 
 
 def _data(told: Any) -> JSON:
@@ -65,8 +65,8 @@ def _data(told: Any) -> JSON:
     parts = [{"type": "input_text", "text": told}] if isinstance(told, str) else told
     last = parts[-1]
     if last["type"] == "input_json":
-        found: JSON = last["data"]
-        return found
+        result: JSON = last["data"]
+        return result
     text = last["text"].rpartition("\n")[2]
     return json.loads(text) if text.startswith("{") else {}
 
@@ -74,37 +74,37 @@ def _data(told: Any) -> JSON:
 # What they answer
 
 
-def answer(dialect: DialectName, one: Posed, share: Share, decimals: int | None) -> JSON:
+def answer(dialect: DialectName, first: Posed, share: Share, decimals: int | None) -> JSON:
     """Answer one question; `name` says whose answer it is, also where that is a key in the end."""
     if share is None:
-        return {"type": "refusal", "name": one.name}
+        return {"type": "refusal", "name": first.name}
     if isinstance(share, float | int):
         share = (1 - share, share)
-        if one.levels:
+        if first.levels:
             low, high = (each / 2 for each in share)
-            share = (low,) * (len(one.levels) - 2) + (high, high) if len(one.levels) == 4 else share
+            share = (low,) * (len(first.levels) - 2) + (high, high) if len(first.levels) == 4 else share
     shares = [round(each, decimals) if decimals is not None else each for each in share]
-    if not one.levels:
+    if not first.levels:
         return {
-            "openai": {"type": "predicate", "name": one.name, "probability": shares[1]},
-            "vllm": {"type": "predicate", "name": one.name, "probability": shares[1]},
+            "openai": {"type": "predicate", "name": first.name, "probability": shares[1]},
+            "vllm": {"type": "predicate", "name": first.name, "probability": shares[1]},
             "sglang": {
-                "type": "yes_no", "name": one.name, "probabilities": {"yes": shares[1], "no": shares[0]},
+                "type": "yes_no", "name": first.name, "probabilities": {"yes": shares[1], "no": shares[0]},
                 "label_mass": 0.98, "choice": None, "score": None,
             },
-            "systemone": {"type": "noul", "name": one.name, "noul": shares[1]},
+            "systemone": {"type": "noul", "name": first.name, "noul": shares[1]},
         }[dialect]  # fmt: skip
     mean = sum(grade * each for grade, each in enumerate(shares))
     score = round(mean, decimals) if decimals is not None else mean
-    scored: JSON = {"type": "score", "name": one.name, "score": score}
+    scored: JSON = {"type": "score", "name": first.name, "score": score}
     if dialect in ("openai", "vllm"):
         rows = [
             {"value": grade, "label": label, "probability": each}
-            for grade, (label, each) in enumerate(zip(one.levels, shares, strict=True))
+            for grade, (label, each) in enumerate(zip(first.levels, shares, strict=True))
         ]
         return {**scored, "probabilities": rows, "confidence": max(shares)}
     named = {str(grade): each for grade, each in enumerate(shares)}
     if dialect == "sglang":
         return {**scored, "probabilities": named, "label_mass": 0.98}
-    legend = {str(grade): label for grade, label in enumerate(one.levels)}
+    legend = {str(grade): label for grade, label in enumerate(first.levels)}
     return {**scored, "probabilities": named, "confidence": max(shares), "legend": legend}

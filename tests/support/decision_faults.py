@@ -41,7 +41,7 @@ def spoil(fault: str, answers: list[JSON], place: int) -> list[JSON]:
     if fault in VALUES:
         put(hit, VALUES[fault])
     elif fault == "short":
-        return [one for one in answers if one is not hit]
+        return [item for item in answers if item is not hit]
     elif fault == "long":
         return [*answers, {**answers[0], "name": "c999"}]
     elif fault == "swapped":
@@ -60,8 +60,8 @@ def spoil(fault: str, answers: list[JSON], place: int) -> list[JSON]:
         hit["probabilities"] = shares[::-1] if isinstance(shares, list) else {"3": 1.0}
     elif fault == "sum":
         shares = hit["probabilities"]
-        for one in shares if isinstance(shares, list) else ():
-            one["probability"] = 0.4
+        for item in shares if isinstance(shares, list) else ():
+            item["probability"] = 0.4
         if isinstance(shares, dict):
             shares |= dict.fromkeys(shares, 0.4)
     elif fault == "score":

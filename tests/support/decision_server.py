@@ -114,8 +114,8 @@ class DecisionServer(ChatServer):
                 return Canned(504, {"content-type": "text/html"}, page)
             if self.too_large == "413":
                 return Canned(413, {"content-type": "text/html"}, "<html>Request Entity Too Large</html>")
-            told = "This model's maximum context length is 4096 tokens"
-            return error(400, told, code="context_length_exceeded")
+            message = "This model's maximum context length is 4096 tokens"
+            return error(400, message, code="context_length_exceeded")
         if self.filtered is not None and self.filtered in text:
             return error(400, "The content was flagged", code="content_filter")
         if self.disliked is not None and self.disliked in text:
@@ -124,7 +124,7 @@ class DecisionServer(ChatServer):
 
     def _answered(self, body: JSON, raw: bytes) -> Canned:
         questions = posed(self.dialect, body)
-        answers = [answer(self.dialect, one, self.rule(one.text), self.decimals) for one in questions]
+        answers = [answer(self.dialect, item, self.rule(item.text), self.decimals) for item in questions]
         if self.fault is not None:
             answers = self._spoiled(answers, questions)
         tokens = len(raw) // 4
@@ -133,11 +133,11 @@ class DecisionServer(ChatServer):
         self.billed.append(tokens)
         done = self._written(body, answers, tokens)
         headers = {"x-request-id": f"req_{self.counts['calls']}"}
-        return Canned(200, headers, done, paid=("paid", *(f"about {one.text}" for one in questions)))
+        return Canned(200, headers, done, paid=("paid", *(f"about {item.text}" for item in questions)))
 
     def _spoiled(self, answers: list[JSON], questions: Sequence[Posed]) -> list[JSON]:
         assert self.fault is not None
-        places = [n for n, one in enumerate(questions) if one.text == self.fault_at]
+        places = [n for n, first in enumerate(questions) if first.text == self.fault_at]
         if self.fault_at is not None and not places:
             return answers
         place = places[0] if places else min(1, len(answers) - 1)
@@ -150,13 +150,13 @@ class DecisionServer(ChatServer):
             usage: JSON = {"input_tokens": tokens, "input_tokens_details": parts, "output_tokens": 0}
             usage |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": tokens}
             return {**done, "answers": answers, "usage": usage}
-        names = [str(one.pop("name")) if isinstance(one, dict) else "c2" for one in answers]
+        names = [str(item.pop("name")) if isinstance(item, dict) else "c2" for item in answers]
         named = dict(zip(names, answers, strict=True))
         if self.dialect == "systemone":
             return {**done, "answers": named, "usage": {"input_tokens": tokens, "output_tokens": 0}}
         counts = {"prompt_tokens": tokens, "completion_tokens": 0, "total_tokens": tokens}
-        told = {"object": "decisions", "prompt_format_version": 1}
-        return {**done, **told, "answers": named, "usage": counts}
+        values = {"object": "decisions", "prompt_format_version": 1}
+        return {**done, **values, "answers": named, "usage": counts}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -30,8 +30,8 @@ def rows(*, labelled: bool = True) -> list[Trace]:
 
 def gold_of(traces: list[Trace]) -> dict[str, Chunk]:
     """Return by trace the first chunk that people found relevant."""
-    found = ((t.id, next((c for c in t.chunks if c.label), None)) for t in traces)
-    return {name: chunk for name, chunk in found if chunk is not None}
+    result = ((t.id, next((c for c in t.chunks if c.label), None)) for t in traces)
+    return {name: chunk for name, chunk in result if chunk is not None}
 
 
 def sure_reply(request: Request, probability: float) -> Completion:

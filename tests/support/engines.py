@@ -50,9 +50,9 @@ def items(count: int, chunks: int = 2) -> Iterator[Item]:
 
 async def collect(backend: Scripted, source: Any, **settings: Any) -> list[Judged]:
     """Run an engine to its end."""
-    found: list[Judged] = []
-    await gather(Engine(JUDGE, backend, linger=0, **settings), source, found)
-    return found
+    collected: list[Judged] = []
+    await gather(Engine(JUDGE, backend, linger=0, **settings), source, collected)
+    return collected
 
 
 async def gather(engine: Engine, source: Any, found: list[Judged]) -> None:

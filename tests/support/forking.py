@@ -91,12 +91,12 @@ def call(
         line.settimeout(timeout)
         _ask(line, arguments, folder, environment, [each.fileno() for each in (given, out, err)])
         line.recv(4)
-        told = line.recv(4)
+        result = line.recv(4)
         texts = []
         for each in (out, err):
             each.seek(0)
             texts.append(each.read().decode().replace("\r\n", "\n").replace("\r", "\n"))
-        code = int.from_bytes(told, "big", signed=True) if told else 70
+        code = int.from_bytes(result, "big", signed=True) if result else 70
         return subprocess.CompletedProcess(arguments, code, *texts)
 
 
@@ -178,10 +178,10 @@ def _warm() -> None:
     for name in FOREIGN:
         with contextlib.suppress(ImportError):
             import_module(name)
-    for found in walk_packages(judge_eval.__path__, "judge_eval."):
-        if not any(part in OPTIONAL for part in found.name.split(".")):
+    for match in walk_packages(judge_eval.__path__, "judge_eval."):
+        if not any(part in OPTIONAL for part in match.name.split(".")):
             with contextlib.suppress(ImportError):
-                import_module(found.name)
+                import_module(match.name)
     waiting = [Record]
     while waiting:
         record = waiting.pop()

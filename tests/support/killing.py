@@ -56,6 +56,6 @@ class Killer:
     def to_the_end(self, *arguments: object, codes: tuple[int, ...] = (0,)) -> int:
         """Run a step undisturbed."""
         process = self.start(*arguments)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode in codes, told.decode()
+        _, result = process.communicate(timeout=60)
+        assert process.returncode in codes, result.decode()
         return process.returncode

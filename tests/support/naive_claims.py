@@ -34,11 +34,11 @@ class Case:
 
     def once(self) -> Case:
         """The same with repeated texts that say nothing."""
-        said = [
+        values = [
             ("none",) * len(row) if again else row
             for row, again in zip(self.rows, self.repeats or (False,) * len(self.rows), strict=True)
         ]
-        return replace(self, rows=tuple(said))
+        return replace(self, rows=tuple(values))
 
 
 def table_of(cases: Sequence[Case]) -> GradeTable:
@@ -112,8 +112,8 @@ def novelty(case: Case, k: int | None, least: str = "full") -> float | None:
     if not case.vital:
         return None
     rows = case.top(k).rows
-    found = sum(any(supports(row[j], least) for row in rows) for j in range(len(case.vital)))
-    return found / len(rows) if rows else 0.0
+    result = sum(any(supports(row[j], least) for row in rows) for j in range(len(case.vital)))
+    return result / len(rows) if rows else 0.0
 
 
 def redundancy(case: Case, k: int | None, least: str = "full") -> float | None:

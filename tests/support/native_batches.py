@@ -94,7 +94,7 @@ class MessageBatchServer(_Native):
         if kind == "content":
             return 200, b"".join(json.dumps(line).encode() + b"\n" for line in self._lines(self.batches[ident]))
         if kind == "create":
-            lines = [(one["custom_id"], one["params"]) for one in json.loads(raw)["requests"]]
+            lines = [(item["custom_id"], item["params"]) for item in json.loads(raw)["requests"]]
             assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", key) for key, _ in lines)
             name = f"file-{len(self.files) + 1}"
             self.files[name] = self._in_chat(lines, "m")
@@ -187,7 +187,7 @@ class GeminiBatchServer(_Native):
             if name not in self.files:
                 return 404, {"error": {"code": 404, "message": "no such file", "status": "NOT_FOUND"}}
             mark = order["displayName"]
-            lines = [(one["key"], one["request"]) for one in map(json.loads, self.files[name].splitlines())]
+            lines = [(item["key"], item["request"]) for item in map(json.loads, self.files[name].splitlines())]
             self.files["chat-" + name] = self._in_chat(lines, ident)
             raw = json.dumps(
                 {"input_file_id": "chat-" + name, "endpoint": "", "completion_window": "", "metadata": {"name": mark}}

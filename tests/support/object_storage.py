@@ -41,12 +41,12 @@ class Stalling:
         while True:
             client, _ = self._listener.accept()
             server = socket.create_connection(("127.0.0.1", self._there))
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+            for first, other in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(first, other), daemon=True).start()
 
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        with one, other, suppress(OSError):
-            while block := one.recv(1 << 16):
+    def _pass_on(self, first: socket.socket, other: socket.socket) -> None:
+        with first, other, suppress(OSError):
+            while block := first.recv(1 << 16):
                 while self.stalled.is_set():
                     time.sleep(0.05)
                 other.sendall(block)
@@ -69,10 +69,10 @@ class Machine:
 
     def __call__(self, *arguments: object, code: int = 0) -> Told:
         """Run `judge-eval` to its end and check its exit code."""
-        told = self.shell(*map(str, arguments), **self.settings)
-        assert told.code == code, told.out + told.err
-        assert "topsecret99" not in told.out + told.err
-        return told
+        result = self.shell(*map(str, arguments), **self.settings)
+        assert result.code == code, result.out + result.err
+        assert "topsecret99" not in result.out + result.err
+        return result
 
     def start(self, *arguments: object) -> subprocess.Popen[bytes]:
         """Start `judge-eval`."""

@@ -135,13 +135,13 @@ class ContentServer(NativeServer):
             "temperature", "topP", "topK", "maxOutputTokens", "seed", "responseMimeType",
             "responseJsonSchema", "responseLogprobs", "logprobs", "thinkingConfig",
         }, settings  # fmt: skip
-        said = [
+        values = [
             {"role": each["role"].replace("model", "assistant"), "content": each["parts"][0]["text"]}
             for each in body["contents"]
         ]
         system = "".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ()))
         model = unquote(headers[":path"].partition("/models/")[2].partition(":")[0])
-        chat: dict[str, Any] = {"model": model, "messages": [{"role": "system", "content": system}, *said]}
+        chat: dict[str, Any] = {"model": model, "messages": [{"role": "system", "content": system}, *values]}
         schema = settings.get("responseJsonSchema")
         for tool in body.get("tools", ()):
             schema = tool["functionDeclarations"][0]["parametersJsonSchema"]

@@ -40,9 +40,9 @@ def answer(request: Request) -> str:
     text = request.passages[0].text
     if REFUSED in text:
         raise RefusedError("a content filter")
-    found = "San Marzano" in text
-    told = {"evidence": text if found else "", "reason": "it names them" if found else "it does not"}
-    return json.dumps({**told, "instruction_in_chunk": False, "verdict": found})
+    message = "San Marzano" in text
+    values = {"evidence": text if message else "", "reason": "it names them" if message else "it does not"}
+    return json.dumps({**values, "instruction_in_chunk": False, "verdict": message})
 
 
 def pizza_judge(**settings: object) -> Evaluator:

@@ -36,8 +36,8 @@ def seconds_online(verdicts: int, rpm: int, tpm: int, *, listwise: bool = False)
 def cost(verdicts: int, *, listwise: bool = False, batch: bool = False) -> float:
     """US dollars."""
     calls = verdicts / CHUNKS if listwise else verdicts
-    told, said = (LIST_INPUT, LIST_OUTPUT) if listwise else (INPUT, OUTPUT)
-    return calls * (told * PRICE_IN + said * PRICE_OUT) / 1e6 * (0.5 if batch else 1)
+    result, answers = (LIST_INPUT, LIST_OUTPUT) if listwise else (INPUT, OUTPUT)
+    return calls * (result * PRICE_IN + answers * PRICE_OUT) / 1e6 * (0.5 if batch else 1)
 
 
 def seconds_decisions(verdicts: int, rpm: int, tpm: int) -> float:
@@ -153,9 +153,9 @@ def routes() -> str:
         row("decisions", lists, lists * DECISION_INPUT, 0, seconds_decisions(size, *quota), cost_decisions(size)),
     ]
     for share in ESCALATED:
-        told = lists * DECISION_INPUT + share * size * INPUT
+        result = lists * DECISION_INPUT + share * size * INPUT
         seconds, paid = seconds_cascade(size, share, *quota), cost_cascade(size, share)
         rows.append(
-            row(f"cascade, {share:.0%} escalated", lists + share * size, told, share * size * OUTPUT, seconds, paid)
+            row(f"cascade, {share:.0%} escalated", lists + share * size, result, share * size * OUTPUT, seconds, paid)
         )
     return table(["route", "requests", "input tokens", "output tokens", "time", "cost"], rows)

@@ -62,14 +62,14 @@ def ask(
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=60) as answer:
-            status, text, told = answer.status, answer.read(), dict(answer.headers)
+            status, text, result = answer.status, answer.read(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:
-            status, text, told = error.code, error.read(), dict(error.headers)
+            status, text, result = error.code, error.read(), dict(error.headers)
     try:
-        return status, json.loads(text), told
+        return status, json.loads(text), result
     except ValueError:
-        return status, text.decode("utf-8", "replace"), told
+        return status, text.decode("utf-8", "replace"), result
 
 
 def rows() -> list[dict[str, Any]]:
@@ -88,9 +88,9 @@ def scripted(data: Any, out: Path | None, answer: Any, **settings: Any) -> EvalR
     """Judge data with a function from a chunk's text to reply fields, or to a text as the reply."""
 
     def script(request: Request) -> str:
-        told = answer(request.passages[0].text)
+        result = answer(request.passages[0].text)
         fields = {"evidence": "", "reason": "", "instruction_in_chunk": False, "verdict": False}
-        return told if isinstance(told, str) else json.dumps({**fields, **told})
+        return result if isinstance(result, str) else json.dumps({**fields, **result})
 
     with Evaluator(FakeBackend(script), cache=False) as evaluator:
         return evaluator.evaluate(data, out=out, **settings)

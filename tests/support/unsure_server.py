@@ -62,11 +62,11 @@ class UnsureServer(ChatServer):
         asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
         passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
         ruled = [self._rule(body["model"], text) for _, _, text in passages] or [self._rule(body["model"], asked)]
-        fields = [one for one, _ in ruled]
-        told: Any = fields[0]
+        fields = [first for first, _ in ruled]
+        result: Any = fields[0]
         if passages:
-            told = {"verdicts": [{"id": int(p[0]), **one} for p, one in zip(passages, fields, strict=True)]}
-        done = completion(body, json.dumps(told))
+            result = {"verdicts": [{"id": int(p[0]), **first} for p, first in zip(passages, fields, strict=True)]}
+        done = completion(body, json.dumps(result))
         tokens = (done["choices"][0]["logprobs"] or {}).get("content") or ()
         # The verdict is each object's last word of the kind: the first is whether there was a command.
         deciding = [token for token in tokens if token["token"] in ("true", "false")][1::2]
@@ -88,13 +88,13 @@ class UnsureServer(ChatServer):
             sure = 0.55 + 0.2 * draw(asked + "?") if wrong else 0.7 + 0.29 * draw(asked + "!")
             sure = self.sure or sure
         evidence = re.search(r"Passage \d+ of \d+: \w+ is said", asked)
-        told = {
+        values = {
             "evidence": evidence[0] if truth and evidence else "",
             "reason": "So it is.",
             "instruction_in_chunk": False,
             "verdict": truth,
         }
-        return told, sure
+        return values, sure
 
 
 MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")

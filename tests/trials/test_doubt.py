@@ -19,9 +19,9 @@ from tests.support.doubting import DOUBTS, gold_of, probed, rows, sure_reply, su
 
 def test_a_judge_that_accepts_everything_is_found_by_each() -> None:
     """Every case of every kind is reported, with Wilson's interval and the chunks that were accepted."""
-    told = probed("fake/always")
-    assert [result.probe for result in told.results] == DOUBTS
-    for result in told.results:
+    outcome = probed("fake/always")
+    assert [result.probe for result in outcome.results] == DOUBTS
+    for result in outcome.results:
         assert result.n > 30
         assert result.fooled == result.n
         expected = proportion_interval(result.n, result.n).interval
@@ -31,8 +31,8 @@ def test_a_judge_that_accepts_everything_is_found_by_each() -> None:
         assert (result.failed, result.rejected_before) == (0, 0)
         assert result.assurance is None
         assert result.shift is None
-    assert (told["nothing-relevant"].chunks or 0) > 2 * told["nothing-relevant"].n
-    assert told["length-bait"].flips == told["echo-bait"].flips == 0
+    assert (outcome["nothing-relevant"].chunks or 0) > 2 * outcome["nothing-relevant"].n
+    assert outcome["length-bait"].flips == outcome["echo-bait"].flips == 0
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -49,19 +49,19 @@ def test_a_judge_that_knows_is_found_by_none(labelled: bool) -> None:
         ]
         return rules.reply_text(request, opinions)
 
-    told = probed(FakeBackend(perfect, keep=0), data=rows(labelled=labelled))
-    for result in told.results:
+    outcome = probed(FakeBackend(perfect, keep=0), data=rows(labelled=labelled))
+    for result in outcome.results:
         assert result.n > 30
         assert (result.fooled, result.false_positives, result.failed, result.rejected_before) == (0, 0, 0, 0)
-    assert (told.labelled > 0) is labelled
-    assert set(told["nothing-relevant"].variants) == {"own" if labelled else "other"}
+    assert (outcome.labelled > 0) is labelled
+    assert set(outcome["nothing-relevant"].variants) == {"own" if labelled else "other"}
 
 
 def test_accepting_is_told_with_its_probability() -> None:
     """Mean, nine tenths, highest, accepted and surely accepted are those of the probabilities given."""
     given_ = {t.id: 0.05 + 0.9 * place / 40 for place, t in enumerate(rows())}
-    told = probed(surely(lambda source, name, _: given_[source] if name else 0.9), "out-of-scope")
-    result = told["out-of-scope"]
+    outcome = probed(surely(lambda source, name, _: given_[source] if name else 0.9), "out-of-scope")
+    result = outcome["out-of-scope"]
     sure = result.assurance
     values = np.array([given_[t.id] for t in rows()])
     assert sure is not None
@@ -81,17 +81,17 @@ def test_accepting_is_told_with_its_probability() -> None:
 @pytest.mark.parametrize(("probability", "sure"), [(0.9, True), (0.89, False)])
 def test_nine_tenths_is_sure(probability: float, sure: bool) -> None:
     """0.9 counts as 0.9 or more, whatever its logarithm was rounded to."""
-    told = probed(surely(lambda *_: probability), "out-of-scope")["out-of-scope"].assurance
-    assert told is not None
-    assert told.accepted == told.n
-    assert told.accepted_sure == (told.n if sure else 0)
+    result = probed(surely(lambda *_: probability), "out-of-scope")["out-of-scope"].assurance
+    assert result is not None
+    assert result.accepted == result.n
+    assert result.accepted_sure == (result.n if sure else 0)
 
 
 def test_baits_are_told_by_how_far_the_probability_moves() -> None:
     """The shift is the mean change from the bare chunk; a verdict that crosses the threshold is a flip."""
     moves = {"random": 0.3, "length-bait": 0.8, "echo-bait": 0.4}
-    told = probed(surely(lambda _, name, __: moves.get(name, 0.1)), "length-bait", "echo-bait")
-    length, echo = told["length-bait"], told["echo-bait"]
+    result = probed(surely(lambda _, name, __: moves.get(name, 0.1)), "length-bait", "echo-bait")
+    length, echo = result["length-bait"], result["echo-bait"]
     assert length.shift is not None
     assert length.shift.value == pytest.approx(0.5)
     assert length.shift.interval is not None
@@ -112,8 +112,8 @@ def test_a_chunk_counts_as_accepted_under_both_only_where_it_was_accepted_before
         before = 0.9 if source in odd else 0.2
         return {"gold": before, "negated-reference": 0.8}.get(name, 0.1)
 
-    told = probed(surely(believe), "other-reference", "negated-reference")
-    other, denied = told["other-reference"], told["negated-reference"]
+    result = probed(surely(believe), "other-reference", "negated-reference")
+    other, denied = result["other-reference"], result["negated-reference"]
     gold = gold_of(rows())
     assert denied.n == denied.fooled == len(odd & gold.keys())
     assert denied.rejected_before == len(gold.keys() - odd)
@@ -125,8 +125,8 @@ def test_a_chunk_counts_as_accepted_under_both_only_where_it_was_accepted_before
 
 def test_where_nothing_is_relevant_a_trace_counts_once() -> None:
     """One accepted chunk makes the trace a fault; chunks are counted beside, and their mean by trace."""
-    told = probed(surely(lambda _, name, r: 0.95 if "c1" in r.chunk_ids and name else 0.1), "nothing-relevant")
-    result = told["nothing-relevant"]
+    outcome = probed(surely(lambda _, name, r: 0.95 if "c1" in r.chunk_ids and name else 0.1), "nothing-relevant")
+    result = outcome["nothing-relevant"]
     assert result.fooled == result.n == result.false_positives
     assert result.chunks is not None
     assert result.assurance is not None
@@ -142,12 +142,12 @@ def test_a_listwise_judge_that_takes_the_best_of_a_bad_lot_is_found() -> None:
     def best(request: Request) -> str:
         return rules.reply_text(request, [rules.Opinion(int(not k), "x") for k in range(len(request.passages))])
 
-    told = probed(FakeBackend(best, keep=0), "nothing-relevant", mode="listwise", data=rows(labelled=False))[
+    result = probed(FakeBackend(best, keep=0), "nothing-relevant", mode="listwise", data=rows(labelled=False))[
         "nothing-relevant"
     ]
-    assert told.rate.value == 1.0
-    assert set(told.variants) == {"own"}
-    assert told.false_positives == told.n
+    assert result.rate.value == 1.0
+    assert set(result.variants) == {"own"}
+    assert result.false_positives == result.n
 
 
 def test_what_cannot_be_told_is_not_told() -> None:
@@ -171,17 +171,17 @@ def test_what_cannot_be_told_is_not_told() -> None:
 
 def test_a_judge_that_reads_no_reference_is_given_no_false_one() -> None:
     """Under a prompt on the question alone a false reference changes nothing: left out, and said."""
-    told = probed("fake/overlap", prompt="relevance/binary")
-    assert {r.probe for r in told.results} == set(DOUBTS) - {"other-reference", "negated-reference"}
-    assert any("other-reference, negated-reference" in warning for warning in told.warnings)
+    result = probed("fake/overlap", prompt="relevance/binary")
+    assert {r.probe for r in result.results} == set(DOUBTS) - {"other-reference", "negated-reference"}
+    assert any("other-reference, negated-reference" in warning for warning in result.warnings)
     assert not any("not probed" in warning for warning in probed("fake/overlap").warnings)
 
 
 def test_a_judge_of_answers_is_given_a_false_answer() -> None:
     """Where the prompt reads the answer, that is what is replaced and denied."""
     traces = [t.model_copy(update={"answer": t.reference, "reference": None}) for t in rows()]
-    told = probed("fake/always", "negated-reference", data=traces, prompt="utilisation/binary")
-    assert told["negated-reference"].n > 30
+    result = probed("fake/always", "negated-reference", data=traces, prompt="utilisation/binary")
+    assert result["negated-reference"].n > 30
     cases = list(build_cases(traces, gold_of(rows()), names=["negated-reference"], stated=["answer"]))
     answers = {t.id: t.answer for t in traces}
     for case in cases:

@@ -108,6 +108,6 @@ def test_the_judge_is_asked_no_more_than_the_probes_need() -> None:
     """A bait costs a call, and so does the bare chunk beside it; the other probes cost nothing."""
     with Evaluator("fake/overlap", metrics=["RR"], cache=False) as evaluator:
         base = evaluator.evaluate(rows()).manifest.tally.calls
-    told = probed("fake/overlap", "echo-bait", data=rows())
-    gold, random_, bait = len(gold_of(rows())), len(rows()), told["echo-bait"].n
-    assert told.calls == base + gold + random_ + bait
+    result = probed("fake/overlap", "echo-bait", data=rows())
+    gold, random_, bait = len(gold_of(rows())), len(rows()), result["echo-bait"].n
+    assert result.calls == base + gold + random_ + bait

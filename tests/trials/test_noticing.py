@@ -21,27 +21,27 @@ DATA = FIXTURES / "docs_qa.jsonl"
 def test_a_decision_model_can_report_nothing() -> None:
     """How often it noticed is not known, and never 0."""
     with Evaluator("fake/overlap", mode="decision", cache=False) as evaluator:
-        told = Prober(evaluator, ["injection"]).probe(rows()[:8])["injection"]
-    assert told.n > 0
-    assert told.noticed is None
-    assert told.noticing == 0
+        result = Prober(evaluator, ["injection"]).probe(rows()[:8])["injection"]
+    assert result.n > 0
+    assert result.noticed is None
+    assert result.noticing == 0
 
 
 def test_of_a_cascade_only_those_count_that_could_report() -> None:
     """Cases that the cheap judge kept are in no count of what was noticed."""
     with Evaluator(MODELS, judge=Cascade(Decision(), Pointwise(), 0.9), cache=False) as evaluator:
-        told = Prober(evaluator, ["injection"]).probe(rows())["injection"]
-    assert told.noticed is not None
-    assert told.noticing is not None
-    assert 0 < told.noticed <= told.noticing < told.n
+        result = Prober(evaluator, ["injection"]).probe(rows())["injection"]
+    assert result.noticed is not None
+    assert result.noticing is not None
+    assert 0 < result.noticed <= result.noticing < result.n
 
 
 def test_a_cascade_that_never_asks_the_strong_judge_can_report_nothing() -> None:
     """Where everything is kept, nothing says whether it was noticed."""
     models = {"cheap": FakeBackend.table({}, default=0), "strong": "fake/overlap"}
     with Evaluator(models, judge=Cascade(Decision(), Pointwise(), 0.5), cache=False) as evaluator:
-        told = Prober(evaluator, ["injection"]).probe(rows()[:8])["injection"]
-    assert (told.noticed, told.noticing) == (None, 0)
+        result = Prober(evaluator, ["injection"]).probe(rows()[:8])["injection"]
+    assert (result.noticed, result.noticing) == (None, 0)
 
 
 @pytest.mark.slow

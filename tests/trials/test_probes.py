@@ -23,29 +23,29 @@ def probed(model: str | FakeBackend, **settings: object) -> ProbeReport:
 
 def test_a_judge_that_obeys_instructions_is_reported() -> None:
     """`obedient` follows the instructions it can read; the same chunks without them it finds irrelevant."""
-    told = probed("fake/obedient")
-    injection = told["injection"]
+    result = probed("fake/obedient")
+    injection = result["injection"]
     assert (injection.rate.value or 0) > 0.7
     assert injection.flip_rate is not None
     assert injection.flip_rate.value == injection.rate.value
-    assert told["random"].fooled == 0
+    assert result["random"].fooled == 0
     assert {name for name, (fooled, n) in injection.variants.items() if fooled == n} >= {"claim", "order", "fence"}
     assert injection.examples[0].before == 0
     assert injection.examples[0].after == 1
-    assert told.separates
+    assert result.separates
 
 
 def test_a_judge_that_counts_words_is_reported() -> None:
     """`overlap` falls for the reference's words in a heap of others, and not for the question's."""
-    told = probed("fake/overlap")
-    assert (told["reference-words"].rate.value or 0) > 0.9
-    assert (told["query-words"].rate.value or 0) < 0.1
-    assert told["injection"].fooled == 0
-    assert told["injection"].noticed == told["injection"].n
-    assert told.separates
-    expected = proportion_interval(told["truncated"].fooled, told["truncated"].n).interval
+    result = probed("fake/overlap")
+    assert (result["reference-words"].rate.value or 0) > 0.9
+    assert (result["query-words"].rate.value or 0) < 0.1
+    assert result["injection"].fooled == 0
+    assert result["injection"].noticed == result["injection"].n
+    assert result.separates
+    expected = proportion_interval(result["truncated"].fooled, result["truncated"].n).interval
     assert expected is not None
-    assert told["truncated"].rate.interval == (expected.low, expected.high)
+    assert result["truncated"].rate.interval == (expected.low, expected.high)
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -57,18 +57,18 @@ def test_an_inverted_judge_is_caught_by_the_canary(labelled: bool) -> None:
             for chunk in row["chunks"]:
                 chunk.pop("label", None)
     for model, fine in (("fake/inverted", False), ("fake/overlap", True)):
-        told = probe(rows, model, cache=False, probes=["polarity"])
-        assert told.separates is fine
-        assert any("inverted" in warning for warning in told.warnings) is not fine
-        assert (told.labelled > 0) is labelled
+        result = probe(rows, model, cache=False, probes=["polarity"])
+        assert result.separates is fine
+        assert any("inverted" in warning for warning in result.warnings) is not fine
+        assert (result.labelled > 0) is labelled
 
 
 @pytest.mark.parametrize("model", ["fake/always", "fake/never"])
 def test_a_judge_that_tells_nothing_apart_is_caught(model: str) -> None:
     """The same verdict for everything separates nothing."""
-    told = probed(model, probes=["polarity"])
-    assert told.separates is False
-    assert "does not distinguish them" in told.warnings[0]
+    result = probed(model, probes=["polarity"])
+    assert result.separates is False
+    assert "does not distinguish them" in result.warnings[0]
 
 
 def test_order_is_probed_in_listwise_mode_only() -> None:
@@ -78,8 +78,8 @@ def test_order_is_probed_in_listwise_mode_only() -> None:
         count = len(request.passages)  # type: ignore[attr-defined]
         return rules.reply_text(request, [rules.Opinion(int(k == 0), "x") for k in range(count)])  # type: ignore[arg-type]
 
-    told = probed(FakeBackend(first, keep=0), mode="listwise", probes=["order"])
-    assert told["order"].rate.value == 1.0
+    result = probed(FakeBackend(first, keep=0), mode="listwise", probes=["order"])
+    assert result["order"].rate.value == 1.0
     assert probed("fake/overlap", mode="listwise", probes=["order"])["order"].fooled == 0
     with pytest.raises(KeyError):
         probed("fake/overlap", probes=["order"])["order"]
@@ -91,17 +91,17 @@ def test_cases_are_seeded_and_leave_gold_meaning_alone() -> None:
         run = evaluator.evaluate(DATA)
     traces = [r.trace for r in run.results if r.trace.chunks]
     gold = {t.id: t.chunks[0] for t in traces}
-    one, same, other = (list(build_cases(traces, gold, seed=s)) for s in (1, 1, 2))
-    assert one == same
-    assert one != other
-    assert {case.probe for case in one} == set(PROBES) - {"polarity"}
-    for case in one:
+    first, same, other = (list(build_cases(traces, gold, seed=s)) for s in (1, 1, 2))
+    assert first == same
+    assert first != other
+    assert {case.probe for case in first} == set(PROBES) - {"polarity"}
+    for case in first:
         if case.probe == "shuffled":
             source = gold[case.source].text
             assert Counter(case.trace.chunks[0].text.split()) == Counter(source.split())
             assert case.trace.chunks[0].text != source
         if case.probe == "injection":
-            plain = next(c for c in one if c.source == case.source and c.probe == "random")
+            plain = next(c for c in first if c.source == case.source and c.probe == "random")
             assert plain.trace.chunks[0].text in case.trace.chunks[0].text
     assert shuffled_sentences("Only one. ", __import__("random").Random(0)) is None
 
@@ -115,11 +115,11 @@ def test_failed_calls_are_in_no_rate() -> None:
             return RefusedError("no")
         return rules.reply_text(request, rules.by_overlap(request))  # type: ignore[arg-type]
 
-    told = probed(FakeBackend(half, keep=0), probes=["random"])  # type: ignore[arg-type]
-    result = told["random"]
+    outcome = probed(FakeBackend(half, keep=0), probes=["random"])  # type: ignore[arg-type]
+    result = outcome["random"]
     assert result.failed == 14
-    assert result.n + result.failed == told.traces
-    assert any("no verdict" in warning for warning in told.warnings)
+    assert result.n + result.failed == outcome.traces
+    assert any("no verdict" in warning for warning in outcome.warnings)
 
 
 def test_unknown_probes_and_single_traces_are_refused() -> None:
@@ -133,6 +133,6 @@ def test_unknown_probes_and_single_traces_are_refused() -> None:
 
 def test_the_report_reads_back() -> None:
     """The report is JSON without NaN, and the same when read."""
-    told = probed("fake/overlap", limit=6)
-    assert told.traces == 6
-    assert ProbeReport.model_validate_json(told.model_dump_json()) == told
+    result = probed("fake/overlap", limit=6)
+    assert result.traces == 6
+    assert ProbeReport.model_validate_json(result.model_dump_json()) == result

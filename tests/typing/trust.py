@@ -16,10 +16,10 @@ from judge_eval.trials import Assurance, ProbeReport, probe
 
 
 def trusted(run: EvalRun, other: EvalRun) -> None:
-    found = run.compare(other, metrics=["AP@5"])
-    assert_type(found, Comparison)
-    assert_type(found["AP@5"], Difference)
-    assert_type(found["AP@5"].interval, tuple[float, float] | None)
+    result = run.compare(other, metrics=["AP@5"])
+    assert_type(result, Comparison)
+    assert_type(result["AP@5"], Difference)
+    assert_type(result["AP@5"].interval, tuple[float, float] | None)
     labels = read_labels("labels.csv")
     assert_type(agree(run, labels), Agreement)
     assert_type(agree(run, other), Agreement)

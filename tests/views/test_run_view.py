@@ -52,7 +52,7 @@ def media(run: EvalRun) -> dict[str, str]:
         "report": _texts(json.loads(report[1])["head"]["remarks"]),
         "json": _texts(json.loads(json.dumps(data_of(summary_view(run))))),
         "pytest": failure_message(run, {"AP@5": 1.0}, None),
-        "junit": "\n".join(one.get("value") or "" for one in properties),
+        "junit": "\n".join(item.get("value") or "" for item in properties),
         "inspect": _texts(json.loads(inspect_log(run))["eval"]["metadata"]["remarks"]),
     }
 

@@ -261,8 +261,8 @@ _SEARCHES = re.compile(r"search|retriev|lookup", re.IGNORECASE)
 def _tool_documents(span: Span) -> list[dict[str, Any]] | None:
     """Return what a tool with the name of a search returned (also over MCP), if these are documents with texts."""
     name = str(span.attributes.get("tool.name") or span.name)
-    found = documents_in(span.attributes.get("output.value")) if _SEARCHES.search(name) else None
-    documents = [{"text": item} if isinstance(item, str) else item for item in found or ()]
+    returned = documents_in(span.attributes.get("output.value")) if _SEARCHES.search(name) else None
+    documents = [{"text": item} if isinstance(item, str) else item for item in returned or ()]
     return documents if documents and all(isinstance(each, Mapping) for each in documents) else None
 
 

@@ -39,11 +39,11 @@ class MessageBodies(Bodies):
     def write(self, request: Request, can: Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
         words, tail = self.parts(request.form, can)
-        said = request.messages
-        system = "\n\n".join(each.content for each in said if each.role == "system") + words
+        turns = request.messages
+        system = "\n\n".join(each.content for each in turns if each.role == "system") + words
         fields: dict[str, Any] = {
             "max_tokens": request.max_tokens,
-            "messages": [{"role": each.role, "content": each.content} for each in said if each.role != "system"],
+            "messages": [{"role": each.role, "content": each.content} for each in turns if each.role != "system"],
         }
         if system:
             mark = {"cache_control": {"type": "ephemeral"}} if is_cached(system) else {}

@@ -32,9 +32,9 @@ class Bodies:
     def write(self, request: Request, can: capabilities.Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
         words, tail = self.parts(request.form, can)
-        said = request.messages
-        system = [each.content for each in said if each.role == "system"]
-        messages = [{"role": each.role, "content": each.content} for each in said if each.role != "system"]
+        turns = request.messages
+        system = [each.content for each in turns if each.role == "system"]
+        messages = [{"role": each.role, "content": each.content} for each in turns if each.role != "system"]
         if first := "\n\n".join(system) + words:  # some servers want exactly one
             messages.insert(0, {"role": "system", "content": first})
         more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""

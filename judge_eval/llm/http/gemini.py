@@ -39,12 +39,12 @@ class ContentBodies(Bodies):
     def write(self, request: Request, can: Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
         words, tail = self.parts(request.form, can)
-        said = request.messages
-        system = "\n\n".join(each.content for each in said if each.role == "system") + words
+        turns = request.messages
+        system = "\n\n".join(each.content for each in turns if each.role == "system") + words
         fields: dict[str, Any] = {
             "contents": [
                 {"role": "model" if each.role == "assistant" else "user", "parts": [{"text": each.content}]}
-                for each in said
+                for each in turns
                 if each.role != "system"
             ]
         }

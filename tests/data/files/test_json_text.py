@@ -26,9 +26,9 @@ def read(text: bytes, block: int) -> list[tuple[Any, int]]:
     before, jsontext.BLOCK = jsontext.BLOCK, block
     try:
         window = JsonText(io.BytesIO(text), "x.json")
-        found = list(window.elements())
+        result = list(window.elements())
         window.end()
-        return found
+        return result
     finally:
         jsontext.BLOCK = before
 
@@ -39,8 +39,8 @@ def test_any_window_reads_what_python_reads(
 ) -> None:
     """Wherever the window ends, in a number, an escape or a character, the values are json.loads' values."""
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "replace")
-    found = read(b"\xef\xbb\xbf" + text, block)
-    assert repr([value for value, _ in found]) == repr(json.loads(text))
+    result = read(b"\xef\xbb\xbf" + text, block)
+    assert repr([value for value, _ in result]) == repr(json.loads(text))
 
 
 @given(LISTS, st.integers(1, 60))
@@ -59,12 +59,12 @@ def test_torn_text_is_refused(values: list[Any], block: int, indent: int | None,
     whole = json.dumps(values, indent=indent)
     at %= len(whole)
     text = whole[:at] + put + whole[at + 1 :]
-    told = expected = None
+    result = expected = None
     with contextlib.suppress(DataError):
-        told = [value for value, _ in read(text.encode(), block)]
+        result = [value for value, _ in read(text.encode(), block)]
     with contextlib.suppress(json.JSONDecodeError):
         expected = json.loads(text)
-    assert repr(told) == repr(expected if isinstance(expected, list) else None)
+    assert repr(result) == repr(expected if isinstance(expected, list) else None)
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
@@ -89,9 +89,9 @@ def test_a_fault_in_a_character_names_its_byte() -> None:
 def test_an_object_is_read_by_its_keys() -> None:
     """Members come one by one; whoever asks reads the value, a list element by element."""
     text = JsonText(io.BytesIO(b' {"a": 1, "b": [ {}, 2], "c": {}}'), "x.json")
-    found = {key: text.value()[0] if key != "b" else list(text.elements("b")) for key in text.members()}
+    values = {key: text.value()[0] if key != "b" else list(text.elements("b")) for key in text.members()}
     text.end()
-    assert found == {"a": 1, "b": [({}, 1), (2, 1)], "c": {}}
+    assert values == {"a": 1, "b": [({}, 1), (2, 1)], "c": {}}
     for torn in (b"{1: 2}", b'{"a": 1', b'{"a": 1,}', b"[]"):
         window = JsonText(io.BytesIO(torn), "x.json")
         with pytest.raises(DataError, match=r"x.json:1: .*not JSON"):

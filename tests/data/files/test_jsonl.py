@@ -78,8 +78,8 @@ def test_bad_lines_can_be_skipped(tmp_path: Path) -> None:
         return trace
 
     path = write(tmp_path, "\n".join([LINE, "{bad", LINE.replace('"a"', '"no"'), LINE]))
-    found = list(read_jsonl(path, admit=admit, on_invalid="skip", on_skip=skipped.append))
-    assert [trace.id for trace in found] == ["a", "a"]
+    result = list(read_jsonl(path, admit=admit, on_invalid="skip", on_skip=skipped.append))
+    assert [trace.id for trace in result] == ["a", "a"]
     assert [(error.line, error.field) for error in skipped] == [(2, None), (3, "id")]
     with pytest.raises(DataError, match=r"data.jsonl:3: id: not this one"):
         list(read_jsonl(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), admit=admit))

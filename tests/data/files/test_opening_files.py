@@ -128,11 +128,11 @@ HEAD = " user_input , retrieved_contexts\u00a0, reference ,,\n"
 def test_scars_of_spreadsheets(tmp_path: Path) -> None:
     """Blanks around headers, empty columns at the end and empty rows are nothing; lines are counted right."""
     text = HEAD + 'q1?,"[""a""]",r,,\n,,,,\n , , ,,\nq2?,7,r,,\n'
-    told: list[DataError] = []
+    errors: list[DataError] = []
     path = write(tmp_path, "x.csv", text.encode())
-    [trace] = open_dataset(path, on_invalid="skip", on_skip=told.append)
+    [trace] = open_dataset(path, on_invalid="skip", on_skip=errors.append)
     assert (trace.query, trace.reference, trace.metadata) == ("q1?", "r", {})
-    assert [error.line for error in told] == [5]
+    assert [error.line for error in errors] == [5]
 
 
 def test_a_cell_under_no_name_is_an_error(tmp_path: Path) -> None:
@@ -145,10 +145,10 @@ def test_a_cell_under_no_name_is_an_error(tmp_path: Path) -> None:
 def test_columns_without_names(tmp_path: Path) -> None:
     """Empty columns between others are nothing; a cell in one of several without a name is an error."""
     path = write(tmp_path, "x.csv", b'user_input,,retrieved_contexts,,reference\nq?,,"[""a""]",,r\nq?,,"[]",x,r\n')
-    told: list[DataError] = []
-    [trace] = open_dataset(path, on_invalid="skip", on_skip=told.append)
+    errors: list[DataError] = []
+    [trace] = open_dataset(path, on_invalid="skip", on_skip=errors.append)
     assert (trace.reference, trace.metadata) == ("r", {})
-    assert [str(error.line) + error.message[:20] for error in told] == ["3a cell under no name"]
+    assert [str(error.line) + error.message[:20] for error in errors] == ["3a cell under no name"]
 
 
 def test_names_that_are_one_without_their_blanks(tmp_path: Path) -> None:

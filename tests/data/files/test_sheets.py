@@ -80,9 +80,9 @@ def test_empty_rows_are_passed_over(tmp_path: Path) -> None:
 
 def test_the_worksheet_that_holds_something(tmp_path: Path) -> None:
     """One filled worksheet is taken; of several the error names them all; a wrong name is advised."""
-    one = book(tmp_path / "one.xlsx", Empty=[], Data=[["a"], [1]], Also=[])
-    assert records(one) == [{"a": 1}]
-    assert sheet_names(one, "x") == ["Data"]
+    first = book(tmp_path / "one.xlsx", Empty=[], Data=[["a"], [1]], Also=[])
+    assert records(first) == [{"a": 1}]
+    assert sheet_names(first, "x") == ["Data"]
     two = book(tmp_path / "two.xlsx", Traces=[["a"], [1]], Notes=[["b"], [2]])
     with pytest.raises(DataError, match=r'2 worksheets; .*records="Traces", records="Notes"'):
         records(two)

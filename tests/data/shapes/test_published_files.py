@@ -76,15 +76,15 @@ def test_files_as_people_have_them(file: str, shape: str, options: dict[str, Any
 @pytest.mark.parametrize("file", CHOSEN)
 def test_chosen_passages_are_labels_and_said_to_be_no_retrieval(file: str) -> None:
     """Passages that people chose are read with their labels, and a remark says that nobody retrieved them."""
-    traces, [said] = read(file)
+    traces, [answers] = read(file)
     assert [trace.query for trace in traces] == [row["question"] for row in ROWS]
     assert [trace.reference for trace in traces] == [row["reference"] for row in ROWS]
     for trace, gold in zip(traces, GOLD, strict=True):
         labelled = [chunk.text for chunk in trace.chunks if chunk.label == 1]
         assert labelled == (gold[:1] if "squad" in file else gold)
         assert all(chunk.label is not None for chunk in trace.chunks)
-    assert "in no retriever's ranking" in said
-    assert "2 records" in said
+    assert "in no retriever's ranking" in answers
+    assert "2 records" in answers
 
 
 @pytest.mark.foreign
@@ -151,7 +151,7 @@ def test_alternative_answers_are_said(tmp_path: Path) -> None:
     ):
         trace, remarks = one(tmp_path, record)
         assert trace.reference == "one"
-        assert any("the first is the reference" in said for said in remarks), record
+        assert any("the first is the reference" in message for message in remarks), record
         assert "two" in json.dumps(trace.metadata)
 
 

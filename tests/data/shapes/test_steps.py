@@ -22,8 +22,8 @@ def documents(prefix: str, *texts: str) -> dict[str, Any]:
 def read(path: Path, records: list[dict[str, Any]]) -> tuple[list[Trace], list[str]]:
     """Read spans, and what was remarked of them."""
     path.write_text("\n".join(map(json.dumps, records)))
-    said: list[str] = []
-    return list(open_dataset(path, on_remark=lambda sentence, _: said.append(sentence))), said
+    messages: list[str] = []
+    return list(open_dataset(path, on_remark=lambda sentence, _: messages.append(sentence))), messages
 
 
 RERANKER = span("RERANKER", 2, **{"reranker.query": "When does it open?"}) | {}
@@ -33,10 +33,10 @@ RERANKER["attributes"] |= documents("reranker.output_documents", "Opens in May."
 
 def test_a_reranker_span_holds_both_lists(tmp_path: Path) -> None:
     """OpenInference, as LlamaIndex and LangChain are instrumented: chunks as retrieved, each with its later rank."""
-    traces, said = read(tmp_path / "spans.jsonl", [RERANKER])
+    traces, answers = read(tmp_path / "spans.jsonl", [RERANKER])
     assert [chunk.text for chunk in traces[0].chunks] == ["The menu.", "Opens in May.", "Closed on Monday."]
     assert [chunk.metadata["reranked"] for chunk in traces[0].chunks] == [2, 1, 0]
-    assert (traces[0].query, traces[0].tags, said) == ("When does it open?", ("reranked",), [])
+    assert (traces[0].query, traces[0].tags, answers) == ("When does it open?", ("reranked",), [])
 
 
 def test_a_retriever_around_another_is_a_reranker(tmp_path: Path) -> None:
@@ -57,11 +57,11 @@ def test_tools_are_read_or_named(tmp_path: Path) -> None:
     """A tool that searches and returns texts is a retrieval; another one is named and left out."""
     search = span("TOOL", 1, name="mcp_search_docs", **{"input.value": "What opens?"})
     search["attributes"]["output.value"] = json.dumps([{"id": "d1", "text": "Opens in May."}])
-    traces, said = read(tmp_path / "tools.jsonl", [search, span("TOOL", 2, name="calculator"), span("LLM", 3)])
+    traces, answers = read(tmp_path / "tools.jsonl", [search, span("TOOL", 2, name="calculator"), span("LLM", 3)])
     assert [(trace.query, trace.chunks[0].text) for trace in traces] == [("What opens?", "Opens in May.")]
-    assert said == ["a call of the tool calculator is no retrieval and is left out"]
+    assert answers == ["a call of the tool calculator is no retrieval and is left out"]
     genai = {"name": "x", "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "send_mail"}}
-    found = {"name": "y", "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"}}
-    found["attributes"]["gen_ai.retrieval.documents"] = '[{"id": "d", "content": "text"}]'  # type: ignore[index]
-    traces, said = read(tmp_path / "genai.jsonl", [genai, found])
-    assert (len(traces), said) == (1, ["a call of the tool send_mail is no retrieval and is left out"])
+    values = {"name": "y", "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"}}
+    values["attributes"]["gen_ai.retrieval.documents"] = '[{"id": "d", "content": "text"}]'  # type: ignore[index]
+    traces, answers = read(tmp_path / "genai.jsonl", [genai, values])
+    assert (len(traces), answers) == (1, ["a call of the tool send_mail is no retrieval and is left out"])

@@ -88,8 +88,8 @@ def test_calls_go_where_the_fewest_are_in_flight() -> None:
 @pytest.mark.slow
 def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
     """What the user allows in flight holds for all servers together, loop after loop."""
-    with ChatServer(latency=0.2) as one, ChatServer(latency=0.2) as two:
-        stack = build_stack("openai/m", None, Options(base_url=one.url, fleet=(two.url,), concurrency=6, attempts=1))
+    with ChatServer(latency=0.2) as first, ChatServer(latency=0.2) as two:
+        stack = build_stack("openai/m", None, Options(base_url=first.url, fleet=(two.url,), concurrency=6, attempts=1))
         fleet = stack.backend
         most = 0
 
@@ -97,7 +97,7 @@ def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
             async def watch() -> None:
                 nonlocal most
                 while True:
-                    most = max(most, one.in_flight + two.in_flight)
+                    most = max(most, first.in_flight + two.in_flight)
                     await asyncio.sleep(0.002)
 
             watching = asyncio.create_task(watch())
@@ -108,7 +108,7 @@ def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
         for _ in range(2):
             asyncio.run(go())
         assert 4 <= most <= 6
-        assert one.counts["paid"] + two.counts["paid"] == 40
+        assert first.counts["paid"] + two.counts["paid"] == 40
 
 
 def test_dead_server_is_left_out_and_tried_again() -> None:
@@ -117,7 +117,7 @@ def test_dead_server_is_left_out_and_tried_again() -> None:
     url = f"http://127.0.0.1:{port}/v1"
     with ChatServer() as alive:
         backend = Balanced([create("m", base_url=url), create("m", base_url=alive.url)], clock=clock)
-        assert not [told for told in ask(backend, 20) if isinstance(told, Exception)]
+        assert not [line for line in ask(backend, 20) if isinstance(line, Exception)]
         assert alive.counts["paid"] == 20
         with ChatServer(port=port) as risen:
             ask(backend, 5, 100)
@@ -132,17 +132,17 @@ def test_dead_server_is_left_out_and_tried_again() -> None:
 def test_no_server_at_all_is_a_transient_error(dead_url: str) -> None:
     """Where nobody is there the call fails as any unreachable one, after each server was tried."""
     backend = Balanced([create("m", base_url=dead_url) for _ in range(3)])
-    (told,) = ask(backend, 1)
-    assert isinstance(told, TransientError)
-    assert not told.sent
+    (result,) = ask(backend, 1)
+    assert isinstance(result, TransientError)
+    assert not result.sent
 
 
 def test_call_that_may_be_done_is_not_repeated_elsewhere() -> None:
     """A call that was sent when its server fell silent fails, so that nothing is paid twice unasked."""
     with ChatServer(faults=Faults(rate_reset=1.0)) as broken, ChatServer(latency=0.2) as other:
         backend = Balanced([create("m", base_url=broken.url), create("m", base_url=other.url)])
-        (told,) = ask(backend, 1)
-        assert isinstance(told, TransientError)
+        (result,) = ask(backend, 1)
+        assert isinstance(result, TransientError)
         assert other.counts["calls"] == 0
 
 
@@ -166,15 +166,15 @@ def test_run_over_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead_
         {"id": f"q{n}", "query": f"q{n}?", "reference": "r", "chunks": [f"text a{n}", f"text b{n}"]} for n in range(20)
     ]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with ChatServer(latency=0.01) as one, ChatServer(latency=0.01) as two:
+    with ChatServer(latency=0.01) as first, ChatServer(latency=0.01) as two:
         arguments = ["run", str(data), "--model", "openai/m", "--cache", str(tmp_path / "cache"), "-q",
                      "--out", str(tmp_path / "runs")]  # fmt: skip
-        for url in (one.url, two.url, dead_url):
+        for url in (first.url, two.url, dead_url):
             arguments += ["--base-url", url]
         for _ in range(2):
             done = CliRunner().invoke(app, arguments)
             assert done.exit_code == 0, done.output
-        bodies = [json.dumps(call) for call in one.calls + two.calls]
+        bodies = [json.dumps(call) for call in first.calls + two.calls]
         assert len(bodies) == len(set(bodies)) >= 40
-        assert one.counts["paid"]
+        assert first.counts["paid"]
         assert two.counts["paid"]

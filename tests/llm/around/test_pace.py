@@ -58,12 +58,12 @@ def test_the_pace_returns_stays_and_goes_beyond() -> None:
     for number in range(1, 7):
         assert pace.at(0) is None
         pace = rejected(pace, number)
-    found = [pace.at(now) or 0.0 for now in (0, 2.5, 4, 5, 6, 10, 15)]
-    assert found == sorted(found)
-    assert 40 < found[0] < 60
-    assert abs(found[3] - 2 * found[0]) < 1
-    assert found[4] - found[2] < 0.02 * found[3]
-    assert found[-1] > 3 * found[3]
+    values = [pace.at(now) or 0.0 for now in (0, 2.5, 4, 5, 6, 10, 15)]
+    assert values == sorted(values)
+    assert 40 < values[0] < 60
+    assert abs(values[3] - 2 * values[0]) < 1
+    assert values[4] - values[2] < 0.02 * values[3]
+    assert values[-1] > 3 * values[3]
 
 
 def test_calls_from_before_a_fall_tell_nothing() -> None:

@@ -127,10 +127,10 @@ def test_a_server_that_declines_everything_is_not_asked_in_halves_for_ever() -> 
     for turn in range(4):
         backend.asked.clear()
         try:
-            told = ask(parted, 1, 2, 3, 4, 5, 6)
+            result = ask(parted, 1, 2, 3, 4, 5, 6)
         except RefusedError:
-            told = ["refused"] * 6
-        assert told == ["refused"] * 6
+            result = ["refused"] * 6
+        assert result == ["refused"] * 6
         assert 1 < len(backend.asked) <= 11 if turn < 2 else len(backend.asked) == 1
 
 
@@ -242,9 +242,9 @@ def test_a_filtered_chunk_is_refused_alone(tmp_path: Path) -> None:
 
 def test_a_fleet_parts_requests_too() -> None:
     """Several servers behind one name are no reason to lose what is too large."""
-    with DecisionServer("openai", SURE.__getitem__) as one, DecisionServer("openai", SURE.__getitem__) as two:
-        one.most = two.most = 3
-        run = judged(one, row(*TEXTS), fleet=(two.url,))
+    with DecisionServer("openai", SURE.__getitem__) as first, DecisionServer("openai", SURE.__getitem__) as two:
+        first.most = two.most = 3
+        run = judged(first, row(*TEXTS), fleet=(two.url,))
     assert confidences(run) == pytest.approx(list(SURE.values()))
 
 

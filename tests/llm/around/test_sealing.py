@@ -127,23 +127,23 @@ def test_the_secret_stays_in_its_file(server: ChatServer, tmp_path: Path) -> Non
     shell = Shell(tmp_path)
     data = tmp_path / "data.jsonl"
     data.write_text(trace_of("It opens at nine.", "It is shut.").model_dump_json() + "\n")
-    told = shell(
+    result = shell(
         *("run", data, "--model", "openai/m", "--base-url", server.url, "--out", "runs"),
         *("--record", "cassette.jsonl", "-o", "run.json"),
         OPENAI_API_KEY="x",
         OPENAI_LOG="debug",
     )
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     secret = (tmp_path / "cache" / KEPT_IN).read_bytes()
     marks = {mark for content in received(server) for _, _, mark in FENCE.findall(content)}
     assert len(marks) == 3
     hidden = [secret, secret.hex().encode(), base64.b64encode(secret), *(mark.encode() for mark in marks)]
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != KEPT_IN]
     assert {"cassette.jsonl", "results.jsonl", "manifest.json", "cache.db"} <= {path.name for path in files}
-    texts = {str(path): path.read_bytes() for path in files} | {"out": told.out.encode()}
+    texts = {str(path): path.read_bytes() for path in files} | {"out": result.out.encode()}
     # The client's own log, which `OPENAI_LOG` asks for, may show what is sent: the secret is not in it.
-    assert not [name for name, data in texts.items() for one in hidden if one in data]
-    assert not [one for one in hidden[:3] if one in told.err.encode()]
+    assert not [name for name, data in texts.items() for item in hidden if item in data]
+    assert not [item for item in hidden[:3] if item in result.err.encode()]
     again = shell(
         *("run", data, "--model", "openai/m", "--replay", "cassette.jsonl", "--out", "replayed"), OPENAI_API_KEY="x"
     )
@@ -157,11 +157,11 @@ def test_a_batch_is_written_with_secret_marks(tmp_path: Path) -> None:
     trace = trace_of("It opens at nine.", "It is shut.")
     data.write_text(trace.model_dump_json() + "\n")
     with BatchServer() as server:
-        told = shell(
+        result = shell(
             *("batch", "export", data, "--out", "batch", "--model", "openai/m", "--base-url", server.url),
             OPENAI_API_KEY="x",
         )
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     text = (tmp_path / "batch" / "round-1" / "part-0001.jsonl").read_text()
     secret = (tmp_path / "cache" / KEPT_IN).read_bytes()
     for request in asked_about(trace, "pointwise"):

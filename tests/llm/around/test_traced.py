@@ -50,14 +50,14 @@ class Told:
 @pytest.fixture(scope="module")
 def exporters() -> Told:
     """The providers of this process, set once as the API demands."""
-    told = Told()
+    result = Told()
     tracers = TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(told.spans_out))
+    tracers.add_span_processor(SimpleSpanProcessor(result.spans_out))
     trace.set_tracer_provider(tracers)
     loggers = LoggerProvider()
-    loggers.add_log_record_processor(SimpleLogRecordProcessor(told.logs_out))
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(result.logs_out))
     _logs.set_logger_provider(loggers)
-    return told
+    return result
 
 
 @pytest.fixture
@@ -162,9 +162,9 @@ def test_an_error_ends_its_span(told: Told, server: ChatServer) -> None:
     """A call that ends the run leaves a span with the error's type and without its text."""
     server.script(error(401, "a key like sk-secret-key", code="invalid_api_key"))
     options = Options(base_url=server.url, otel="on")
-    one = TRACE.model_copy(update={"chunks": TRACE.chunks[:1]})
+    first = TRACE.model_copy(update={"chunks": TRACE.chunks[:1]})
     with pytest.raises(FatalCallError):
-        evaluate(one, "openai/some-model", cache=False, options=options)
+        evaluate(first, "openai/some-model", cache=False, options=options)
     (span,) = told.spans
     assert (span.attributes or {})["error.type"] == "DeniedError"
     assert span.status.status_code is trace.StatusCode.ERROR

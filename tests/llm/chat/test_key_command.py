@@ -147,10 +147,10 @@ def test_no_shell_reads_the_words(server: Turnstile, tmp_path: Path) -> None:
     trace = {"query": "When?", "reference": "nine", "chunks": ["We open at nine."]}
     data.write_text(json.dumps(trace) + "\n")
     line = " ".join(f"'{word}'" for word in words)
-    told = Shell(tmp_path)(
+    result = Shell(tmp_path)(
         "run", data, "--model", "openai/m", "--base-url", server.url, "--key-command", line, "--no-cache"
     )
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     assert not (tmp_path / "made").exists()
     kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "prints.py"]
     assert not any(b"token-of-nobody" in content for content in kept)
@@ -178,13 +178,13 @@ def test_only_the_users_own_configuration_names_a_command(tmp_path: Path, monkey
 
 def test_doctor_says_what_is_sent_where(tmp_path: Path) -> None:
     """Address, variable of the key, what is left out, and what works."""
-    told = Shell(tmp_path)("doctor", "--model", "groq/x", "--unsupported", "temperature", GROQ_API_KEY="gsk")
+    result = Shell(tmp_path)("doctor", "--model", "groq/x", "--unsupported", "temperature", GROQ_API_KEY="gsk")
     for line in (
         "sent to: POST https://api.groq.com/openai/v1/chat/completions", "key: GROQ_API_KEY (set)",
         "never sent: logprobs, temperature, top_logprobs", "strict JSON: yes", "log-probabilities: no",
         "batches: no",
     ):  # fmt: skip
-        assert line in told.out + told.err
+        assert line in result.out + result.err
     shown = json.loads(Shell(tmp_path)("doctor", "--model", "ollama/x", "--json").out)
     assert shown["calls"]["ollama/x"]["key"] == "OLLAMA_API_KEY (not set, and not needed)"
     assert shown["calls"]["ollama/x"]["strict JSON"] == "a schema, not strict"

@@ -306,9 +306,9 @@ def traces(folder: Path) -> Path:
 def test_the_command_stops_with_the_servers_words(tmp_path: Path) -> None:
     """Exit code 2, the words, and not a request for every verdict."""
     with Stubborn((lambda _: False, lambda: "I do not like Mondays")) as server:
-        told = Shell(tmp_path)("run", traces(tmp_path), "--model", "openai/m", "--base-url", server.url)
-        assert told.code == 2
-        assert "I do not like Mondays" in told.err
+        result = Shell(tmp_path)("run", traces(tmp_path), "--model", "openai/m", "--base-url", server.url)
+        assert result.code == 2
+        assert "I do not like Mondays" in result.err
         assert server.counts["400"] <= 9
 
 
@@ -317,21 +317,21 @@ def test_unsupported_is_stated_in_advance(tmp_path: Path) -> None:
     with Stubborn() as server:
         run = Shell(tmp_path)
         common = ("--base-url", server.url, "--no-cache", "--out", "runs")
-        told = run("run", traces(tmp_path), "--model", "openai/m", "--unsupported", "temperature", *common)
-        assert told.code == 0, told.err
+        result = run("run", traces(tmp_path), "--model", "openai/m", "--unsupported", "temperature", *common)
+        assert result.code == 0, result.err
         assert "temperature" not in server.calls[0]
-        assert "temperature" in told.out + told.err
+        assert "temperature" in result.out + result.err
         (tmp_path / "j.toml").write_text('model = "openai/m"\nunsupported = ["strict", "temperature"]\n')
         server.reset()
-        told = run("run", traces(tmp_path), "--judge", "j.toml", *common)
-        assert told.code == 0, told.err
+        result = run("run", traces(tmp_path), "--judge", "j.toml", *common)
+        assert result.code == 0, result.err
         assert "temperature" not in server.calls[0]
         assert form(server.calls[0]) == "json_schema"
         manifest = max((tmp_path / "runs").glob("*/manifest.json"), key=lambda path: path.stat().st_mtime)
         assert json.loads(manifest.read_text())["tally"]["dropped"] == ["strict", "temperature"]
-        told = run("run", traces(tmp_path), "--model", "openai/m", "--unsupported", "temprature", *common)
-        assert told.code == 2
-        assert "did you mean 'temperature'" in told.err
+        result = run("run", traces(tmp_path), "--model", "openai/m", "--unsupported", "temprature", *common)
+        assert result.code == 2
+        assert "did you mean 'temperature'" in result.err
 
 
 @pytest.fixture

@@ -112,11 +112,11 @@ def test_redirects_are_not_followed(transport: Transport, status: int) -> None:
             complete(create("m", base_url=server.url, transport=transport))
     assert not elsewhere.calls
     assert len(server.calls) == 1
-    said = str(caught.value)
-    assert f"HTTP {status}" in said
-    assert server.url in said
-    assert target.removesuffix("/v1") in said
-    assert "s3same" not in said
+    message = str(caught.value)
+    assert f"HTTP {status}" in message
+    assert server.url in message
+    assert target.removesuffix("/v1") in message
+    assert "s3same" not in message
 
 
 @pytest.mark.parametrize("location", ["", "http://[::1", "http://h:99999/", None])
@@ -237,8 +237,8 @@ def test_a_bomb_costs_no_memory(transport: Transport, layers: int, packed_spaces
             [sys.executable, "-c", BOMB, server.url, transport], capture_output=True, text=True, timeout=100
         )
     assert done.stdout, done.stderr
-    grown, _, said = done.stdout.partition(" ")
-    assert ("larger than 16,000,000 bytes" if layers == 1 else "content coding") in said
+    grown, _, answers = done.stdout.partition(" ")
+    assert ("larger than 16,000,000 bytes" if layers == 1 else "content coding") in answers
     assert int(grown) < 4 * MOST_BYTES / 1_000_000  # megabytes: packed, unpacked, and what the allocator keeps
 
 
@@ -280,14 +280,14 @@ def test_a_connection_that_never_stands_is_given_up(transport: Transport) -> Non
         port = full.getsockname()[1]
         waiting = []
         for _ in range(4):  # fill the queue, so that the next one is left unanswered
-            one = socket.socket()
-            one.setblocking(False)
-            one.connect_ex(("127.0.0.1", port))
-            waiting.append(one)
+            first = socket.socket()
+            first.setblocking(False)
+            first.connect_ex(("127.0.0.1", port))
+            waiting.append(first)
         with pytest.raises(TransientError):
             complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport, timeout=0.5))
-        for one in waiting:
-            one.close()
+        for first in waiting:
+            first.close()
 
 
 @pytest.mark.parametrize("most", [0, -1])

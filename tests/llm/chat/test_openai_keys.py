@@ -42,16 +42,16 @@ def messages() -> list[str]:
 def test_a_message_is_cleaned_before_it_is_cut(chat: ChatServer, shape: str) -> None:
     """Wherever the cut falls, no piece of a key is left before it."""
     backend = create("m", base_url=chat.url)
-    for said in messages():
+    for message in messages():
         body: Any = {
-            "error": {"error": {"message": said}},
-            "detail": {"detail": [{"loc": ["body", "x"], "msg": said}]},
-            "text": said,
-            "raw": {"error": {"metadata": {"raw": said}}},
-            "json": {"error": {"message": [said]}},
-            "param": {"detail": [{"loc": [said], "msg": said}]},
+            "error": {"error": {"message": message}},
+            "detail": {"detail": [{"loc": ["body", "x"], "msg": message}]},
+            "text": message,
+            "raw": {"error": {"metadata": {"raw": message}}},
+            "json": {"error": {"message": [message]}},
+            "param": {"detail": [{"loc": [message], "msg": message}]},
         }[shape]
-        failure = backend_error(backend, json.dumps(body).encode() if shape != "text" else said.encode())
+        failure = backend_error(backend, json.dumps(body).encode() if shape != "text" else message.encode())
         assert not shares(failure, KEY, 4), failure
         assert len(failure) < 500
 
@@ -117,10 +117,10 @@ def test_secrets_of_the_environment_are_masked(chat: ChatServer, monkeypatch: py
     )
     with pytest.raises(RefusedError) as caught:
         complete(create("m", base_url=chat.url))
-    said = caught.value.detail
-    assert "***" in said
+    answers = caught.value.detail
+    assert "***" in answers
     for secret in (*secrets.values(), "proxy-sesame"):
-        assert not shares(said, secret)
+        assert not shares(answers, secret)
 
 
 # Parameters
@@ -152,11 +152,11 @@ def test_parameters_with_credentials_are_refused(
     for make in (lambda: create("m", params=params), lambda: create_backend("openai/m", Options(params=params))):
         with pytest.raises(ConfigError) as caught:
             make()
-        said = str(caught.value)
-        assert f"parameter {named} holds a credential" in said
-        assert "OPENAI_API_KEY" in said
-        assert KEY not in said
-        assert "Bearer abc" not in said
+        message = str(caught.value)
+        assert f"parameter {named} holds a credential" in message
+        assert "OPENAI_API_KEY" in message
+        assert KEY not in message
+        assert "Bearer abc" not in message
 
 
 @pytest.mark.parametrize(

@@ -246,8 +246,8 @@ def test_a_dry_run_says_if_the_prompt_is_too_short(length: int, words: str) -> N
     """Below what some model caches it is not used, below what every model caches it may not be."""
     plan = Plan(calls=1, input_tokens=5000, output_tokens=100, fixed_tokens=length)
     stack = build_stack("anthropic/m", None, Options(base_url="http://127.0.0.1:9/v1"))
-    told = [line for line in plan_lines(stack, plan) if "prompt cache" in line]
-    assert (len(told), words in "".join(told)) == (bool(words), True)
+    values = [line for line in plan_lines(stack, plan) if "prompt cache" in line]
+    assert (len(values), words in "".join(values)) == (bool(words), True)
 
 
 def test_anthropics_limits_are_read() -> None:

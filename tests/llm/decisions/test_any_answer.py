@@ -32,10 +32,10 @@ def bodies(dialect: DialectName, prompt: str, count: int, seed: int) -> Iterator
     server = DecisionServer(dialect, lambda text: rng.choice([0.0, 0.25, 0.5, 1.0, rng.random()]))
     body = asked_of_backend_body(dialect, prompt)
     for _ in range(count):
-        told = copy.deepcopy(server.answer(body, {}).body)
+        result = copy.deepcopy(server.answer(body, {}).body)
         for _ in range(rng.randint(1, 4)):
-            told = mutated(told, rng)
-        yield json.dumps(told).encode(), told
+            result = mutated(result, rng)
+        yield json.dumps(result).encode(), result
 
 
 def asked_of_backend_body(dialect: DialectName, prompt: str) -> bytes:
@@ -85,35 +85,35 @@ def shares_in(dialect: DialectName, told: Any, place: int, question: DecisionQue
     if dialect in ("openai", "vllm"):
         if not isinstance(answers, list) or len(answers) != QUESTIONS or not isinstance(answers[place], dict):
             return None
-        one = answers[place]
-        if one.get("name") != question.name:
+        first = answers[place]
+        if first.get("name") != question.name:
             return None
         if not question.levels:
-            yes = one.get("probability")
+            yes = first.get("probability")
             return [1 - yes, yes] if number(yes) else None
-        rows = one.get("probabilities")
+        rows = first.get("probabilities")
         if not isinstance(rows, list) or [r.get("label") for r in rows] != [x.label for x in question.levels]:
             return None
         shares = [r.get("probability") for r in rows]
     else:
         if not isinstance(answers, dict) or not isinstance(answers.get(question.name), dict):
             return None
-        one = answers[question.name]
+        first = answers[question.name]
         if not question.levels and dialect == "systemone":
-            yes = one.get("noul")
+            yes = first.get("noul")
             return [1 - yes, yes] if number(yes) else None
         keys = [str(n) for n in range(4)] if question.levels else ["no", "yes"]
-        found = one.get("probabilities")
-        if not isinstance(found, dict):
+        result = first.get("probabilities")
+        if not isinstance(result, dict):
             return None
-        shares = [found.get(key) for key in keys]
+        shares = [result.get(key) for key in keys]
     return shares if all(map(number, shares)) and abs(sum(shares) - 1) < 0.03 else None
 
 
 def read_all(dialect: DialectName, prompt: str, count: int, seed: int) -> int:
     """Read many odd replies; return how many probabilities were found in them."""
     backend = Decisions("m", base_url="http://127.0.0.1:9/v1", params={"dialect": dialect})
-    made, found = three(prompt), 0
+    made, result = three(prompt), 0
     asked = made.questionnaire
     assert asked is not None
     replies = list(bodies(dialect, prompt, count, seed))
@@ -124,7 +124,7 @@ def read_all(dialect: DialectName, prompt: str, count: int, seed: int) -> int:
 
     backend.post = post  # type: ignore[method-assign]
     completions = complete_all(backend, [made] * count)
-    for (_, told), completion in zip(replies, completions, strict=True):
+    for (_, outcome), completion in zip(replies, completions, strict=True):
         if isinstance(completion, BaseException):
             assert isinstance(completion, JudgeEvalError), repr(completion)
             continue
@@ -135,9 +135,9 @@ def read_all(dialect: DialectName, prompt: str, count: int, seed: int) -> int:
                 assert answer.why in ("refused", "unparsable")
                 assert answer.detail
                 continue
-            found += 1
-            assert shares_in(dialect, told, place, question) == pytest.approx(list(answer.probabilities))
-    return found
+            result += 1
+            assert shares_in(dialect, outcome, place, question) == pytest.approx(list(answer.probabilities))
+    return result
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -172,8 +172,8 @@ def test_deep_and_long_replies_are_read_to_an_end(dialect: DialectName) -> None:
                 return Received(200, {}, body.encode())
 
             backend.post = post  # type: ignore[method-assign]
-            (found,) = complete_all(backend, [three(BINARY_PROMPT)])
-            if isinstance(found, BaseException):
-                assert isinstance(found, JudgeEvalError)
+            (result,) = complete_all(backend, [three(BINARY_PROMPT)])
+            if isinstance(result, BaseException):
+                assert isinstance(result, JudgeEvalError)
             else:
-                assert not any(answer.probabilities for answer in found.answers)
+                assert not any(answer.probabilities for answer in result.answers)

@@ -31,9 +31,9 @@ KEY = "sk-secret-0123456789abcdef"
 def failure(server: DecisionServer, canned: Canned, **more: Any) -> BaseException:
     """Return what a reply is raised as."""
     server.script(canned)
-    (found,) = complete_all(asked_of_backend(server, **more), [request()])
-    assert isinstance(found, BaseException)
-    return found
+    (result,) = complete_all(asked_of_backend(server, **more), [request()])
+    assert isinstance(result, BaseException)
+    return result
 
 
 # Settings
@@ -118,8 +118,8 @@ def test_failures_are_told_apart() -> None:
             (Canned(307, {"location": "http://elsewhere.example/v1"}, ""), FatalCallError),
             (error(429, "no credit", code="insufficient_quota"), DeniedError),
         ):
-            found = failure(server, canned)
-            assert (MovedError if canned.status == 307 else kind) is type(found), (canned, found)
+            result = failure(server, canned)
+            assert (MovedError if canned.status == 307 else kind) is type(result), (canned, result)
         assert getattr(failure(server, error(429, retry_after="3")), "retry_after", None) == 3
         assert isinstance(failure(server, Canned(504, html, "<html>")), CallError)
 
@@ -127,7 +127,7 @@ def test_failures_are_told_apart() -> None:
 def test_a_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Not in a message, an answer's detail, a model's name, the cache or a cassette, however it comes."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    said: list[str] = []
+    messages: list[str] = []
     with DecisionServer() as server:
         for canned in (
             error(400, f"bad key {KEY}"),
@@ -137,14 +137,14 @@ def test_a_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
             Canned(200, {}, {"error": {"message": KEY, "code": 400}}),
             Canned(302, {"location": f"http://{KEY}.example/{KEY}"}, ""),
         ):
-            said.append(str(failure(server, canned)))
+            messages.append(str(failure(server, canned)))
         names = [f"c{n}" for n in range(1, 5)]
         rows = [{"type": "predicate", "name": name, "probability": KEY} for name in names[:3]]
         body = {"model": f"m-{KEY}", "answers": [*rows, {"type": KEY, "name": "c4"}]}
         server.script(Canned(200, {"x-request-id": f"req {KEY}"}, body), Canned(200, {}, body))
         run = judged(server, cache=tmp_path / "cache", record=tmp_path / "tape.jsonl")
-        said += [str(outcome) for outcome in outcomes(run)]
-        said.append(json.dumps(server.calls))
-    said += [path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()]
+        messages += [str(outcome) for outcome in outcomes(run)]
+        messages.append(json.dumps(server.calls))
+    messages += [path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()]
     assert whys(run) == ["unparsable"] * 4
-    assert not [text for text in said if KEY in text or KEY[4:14] in text]
+    assert not [text for text in messages if KEY in text or KEY[4:14] in text]

@@ -92,9 +92,9 @@ def test_a_cost_is_kept_where_the_input_is_billed_once_or_for_each() -> None:
             """Do nothing."""
 
     shared = "the same words " * 400
-    one, many = request("a"), request(*map(str, range(20)))
+    first, many = request("a"), request(*map(str, range(20)))
     for each in (False, True):
-        for order in ((one, many), (many, one)):
+        for order in ((first, many), (many, first)):
             server = Billing()
             server.each = each
             budget = Budgeted(server, max_tokens=60_000)
@@ -111,10 +111,10 @@ def test_a_cost_is_kept_where_the_input_is_billed_once_or_for_each() -> None:
 
 def test_the_first_guess_of_tokens_counts_the_questions() -> None:
     """A rate limit in tokens goes by what is shown: of ten questions more than of one."""
-    one, ten = _guess(request("a")), _guess(request(*"abcdefghij"))
+    first, ten = _guess(request("a")), _guess(request(*"abcdefghij"))
     shown = sum(len(message.content) for message in request(*"abcdefghij").messages)
     assert ten == pytest.approx(shown / 4 + 50)
-    assert ten > one + 9 * 50
+    assert ten > first + 9 * 50
     assert _guess(ask()) > 300  # the cap of a text is part of it
 
 
@@ -142,14 +142,14 @@ def test_a_chat_model_is_not_asked_questions() -> None:
         ({"cheap": "openai/m", "strong": "openai/n"},
          {"judge": Cascade(Decision(), Pointwise("support/binary"), 0.8)}, "openai/m writes texts"),
     ]  # fmt: skip
-    for model, more, told in cases:
-        with pytest.raises(ConfigError, match=told):
+    for model, more, outcome in cases:
+        with pytest.raises(ConfigError, match=outcome):
             Evaluator(model, cache=False, **more)
     with ChatServer() as chat, pytest.raises(ConfigError, match="m writes texts and is not a decision model"):
         asyncio.run(OpenAI("m", base_url=chat.url).complete(request()))
     with DecisionServer() as server:
-        (found,) = complete_all(asked_of_backend(server), [ask()])
-        assert isinstance(found, ConfigError)
+        (result,) = complete_all(asked_of_backend(server), [ask()])
+        assert isinstance(result, ConfigError)
         assert server.counts["calls"] == chat.counts["calls"] == 0
 
 
@@ -170,15 +170,15 @@ def test_the_command_line_says_so_before_anything_is_paid(desk: Desk) -> None:
             ("--model", "decisions/m", "--base-url", server.url),
         )
         for flags in wrong:
-            told = desk("run", "data.jsonl", *flags)
-            assert told.code == 2, told.err
-            assert told.err.count("\n") == 1, told.err
+            result = desk("run", "data.jsonl", *flags)
+            assert result.code == 2, result.err
+            assert result.err.count("\n") == 1, result.err
             examined = desk("doctor", *flags)
             assert examined.code == 2
             assert "problem: " in examined.out
-        told = desk("run", "data.jsonl", "--model", "decisions/m", "--prompt", "support/decision", "--mode",
+        result = desk("run", "data.jsonl", "--model", "decisions/m", "--prompt", "support/decision", "--mode",
                     "listwise", "--base-url", server.url, "-p", "dialect=openai")  # fmt: skip
-        assert told.code == 2
+        assert result.code == 2
         assert not (desk.folder / "runs").exists()
         assert server.counts["calls"] == chat.counts["calls"] == 0
         fine = desk("doctor", "--model", "decisions/m", "--base-url", server.url, "-p", "dialect=openai", "--live")
@@ -189,11 +189,11 @@ def test_a_dry_run_of_a_decision_model(desk: Desk) -> None:
     """It counts requests, not chunks, and says that nothing is written."""
     with DecisionServer() as server:
         flags = ("--model", "decisions/m", "--base-url", server.url, "-p", "dialect=openai")
-        told = desk("run", "data.jsonl", *flags, "--dry-run")
-        assert told.code == 0, told.err
-        assert "1 call, 0 answered without one" in told.out
-        assert "no output tokens: a decision model generates no text" in told.out
-        assert "likely (" not in told.out
+        result = desk("run", "data.jsonl", *flags, "--dry-run")
+        assert result.code == 0, result.err
+        assert "1 call, 0 answered without one" in result.out
+        assert "no output tokens: a decision model generates no text" in result.out
+        assert "likely (" not in result.out
         assert server.counts["calls"] == 0
         alone = desk("run", "data.jsonl", *flags, "--layout", "request", "--dry-run")
         assert "4 calls, 0 answered without one" in alone.out
@@ -204,8 +204,8 @@ def test_a_dry_run_of_a_decision_model(desk: Desk) -> None:
 def test_the_offline_judge_answers_questions(desk: Desk) -> None:
     """`fake/overlap` stands in for a decision model, in all layouts."""
     for layout in ("question", "input", "request"):
-        told = desk("run", "data.jsonl", "--model", "fake/overlap", "--mode", "decision", "--layout", layout)
-        assert told.code == 0, told.err
+        result = desk("run", "data.jsonl", "--model", "fake/overlap", "--mode", "decision", "--layout", layout)
+        assert result.code == 0, result.err
 
 
 def test_options_reach_the_backend() -> None:

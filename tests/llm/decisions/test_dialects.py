@@ -103,11 +103,11 @@ def test_a_lone_surrogate_costs_nobody_a_verdict(dialect: DialectName) -> None:
     """What no UTF-8 can hold is replaced, so that strict servers take the request."""
     with DecisionServer(dialect, lambda text: 0.9) as server:
         made = replace(request(), passages=passages("a \ud800 b", "fine"))  # no trace may hold one
-        (found,) = complete_all(asked_of_backend(server), [made])
+        (result,) = complete_all(asked_of_backend(server), [made])
         assert server.objections == []
         assert [server.paid("a \ufffd b"), server.paid("fine")] == [1, 1]
-    assert not isinstance(found, BaseException)
-    assert [answer.probabilities[1] for answer in found.answers] == [0.9, 0.9]
+    assert not isinstance(result, BaseException)
+    assert [answer.probabilities[1] for answer in result.answers] == [0.9, 0.9]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -129,13 +129,13 @@ def test_a_body_of_two_megabytes_is_sent_whole(transport: Transport) -> None:
     """With its length told, over either library, and without a warning of theirs."""
     texts = ["\u00e9" * 400_000, "\u4e2d" * 400_000]
     with DecisionServer("openai", lambda text: 0.7 if text == texts[1] else 0.2) as server:
-        (found,) = complete_all(
+        (result,) = complete_all(
             asked_of_backend(server, transport=transport), [replace(request(), passages=passages(*texts))]
         )
         assert "transfer-encoding" not in server.headers[0]
         assert int(server.headers[0]["content-length"]) > 2_000_000
-    assert not isinstance(found, BaseException)
-    assert [answer.probabilities[1] for answer in found.answers] == [0.2, 0.7]
+    assert not isinstance(result, BaseException)
+    assert [answer.probabilities[1] for answer in result.answers] == [0.2, 0.7]
 
 
 def test_replies_are_decisions_of_the_sdk() -> None:
@@ -144,10 +144,10 @@ def test_replies_are_decisions_of_the_sdk() -> None:
         with DecisionServer("openai", lambda text: None if text == TEXTS[1] else 0.25) as server:
             complete_all(asked_of_backend(server), [request(prompt=prompt)])
             body = server.calls[0]
-            told = server.answer(json.dumps(body).encode(), {}).body
+            result = server.answer(json.dumps(body).encode(), {}).body
         from openai.types import Decision
 
-        read = Decision.model_validate(told)
+        read = Decision.model_validate(result)
         assert [answer.type for answer in read.answers].count("refusal") == 1
         assert read.usage.output_tokens == 0
 
@@ -177,15 +177,15 @@ def test_further_fields_are_sent_along(dialect: DialectName) -> None:
 
 def test_each_dialect_says_where_it_is_spoken() -> None:
     """Names, paths and the most questions are those of the servers."""
-    told = {name: (dialect.path, dialect.most) for name, dialect in built_in_dialects().items()}
-    assert told["openai"] == ("decisions", 400)
-    assert told["vllm"] == ("decisions", 200)
-    assert told["systemone"][0] == "systemone"
-    assert told["perplexity"] == ("/v1/decisions", 128)
-    assert told["openrouter"][0] == "/api/alpha/decisions"
-    assert told["gemini"] == ("/v1beta/decisions", 1000)
-    assert told["cloudflare"] == ("../run/{model}", 64)
-    assert tuple(told)[:3] == DIALECT_NAMES[:3]
+    values = {name: (dialect.path, dialect.most) for name, dialect in built_in_dialects().items()}
+    assert values["openai"] == ("decisions", 400)
+    assert values["vllm"] == ("decisions", 200)
+    assert values["systemone"][0] == "systemone"
+    assert values["perplexity"] == ("/v1/decisions", 128)
+    assert values["openrouter"][0] == "/api/alpha/decisions"
+    assert values["gemini"] == ("/v1beta/decisions", 1000)
+    assert values["cloudflare"] == ("../run/{model}", 64)
+    assert tuple(values)[:3] == DIALECT_NAMES[:3]
 
 
 @pytest.mark.parametrize("dialect", DIALECT_NAMES)

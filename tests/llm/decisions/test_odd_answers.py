@@ -95,11 +95,11 @@ def test_answers_in_an_object_are_found_by_name(dialect: DialectName, prompt: st
     """One that is missing there is its own chunk's loss; more answers than questions spoil all."""
     alone = [None, "unparsable", None, None]
     faults = (("short", alone), ("no_object", alone), ("renamed", alone), ("long", ["unparsable"] * 4))
-    for fault, told in faults:
+    for fault, result in faults:
         with DecisionServer(dialect, RULE) as server:
             server.fault = fault
             run = judged(server, prompt=prompt)
-            assert (fault, whys(run)) == (fault, told)
+            assert (fault, whys(run)) == (fault, result)
 
 
 @pytest.mark.parametrize(("dialect", "fault"), mostly_slow(DIALECT_NAMES, ["reordered", "sum", "score"], every=4))

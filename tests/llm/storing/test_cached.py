@@ -51,8 +51,8 @@ def test_peek_answers_in_order_without_asking() -> None:
     cached = Cached(backend, MemoryStore())
     requests = [ask(f"q{n}") for n in range(6)]
     complete_all(cached, *requests[::2])
-    found = cached.peek(requests)
-    assert [c and c.text for c in found] == ["yes q0", None, "yes q2", None, "yes q4", None]
+    result = cached.peek(requests)
+    assert [c and c.text for c in result] == ["yes q0", None, "yes q2", None, "yes q4", None]
     assert cached.peek([]) == []
     assert len(backend.asked) == 3
 
@@ -138,9 +138,9 @@ def test_a_reply_with_a_lone_surrogate_is_kept() -> None:
     """A reply with a lone surrogate, which UTF-8 cannot spell, is paid for: it is stored and found again."""
     cached = Cached(Counting(lambda _: "yes \ud800"), MemoryStore())
     assert complete_all(cached, ask())[0].text == "yes \ud800"
-    (found,) = cached.peek([ask()])
-    assert found is not None
-    assert found.text == "yes \ud800"
+    (result,) = cached.peek([ask()])
+    assert result is not None
+    assert result.text == "yes \ud800"
 
 
 def test_offline_names_what_is_missing() -> None:

@@ -20,8 +20,8 @@ def test_twenty_equal_requests_are_one_call() -> None:
     """Equal requests at once share a call; each gets the answer, and one row is written."""
     backend, store = Counting(wait=0.02), MemoryStore()
     cached = Cached(backend, store)
-    found = complete_all(cached, *[ask() for _ in range(20)])
-    assert [c.text for c in found] == ["yes why?"] * 20
+    result = complete_all(cached, *[ask() for _ in range(20)])
+    assert [c.text for c in result] == ["yes why?"] * 20
     assert len(backend.asked) == 1
     assert store.puts == [[cached.key(ask())]]
     assert cached.counts == CacheCounts(misses=1, stored=1, shared=19)
@@ -77,8 +77,8 @@ def test_a_cancelled_follower_disturbs_nobody() -> None:
         backend.may_answer.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    found = asyncio.run(run())
-    assert [type(c) for c in found] == [Completion, Completion, asyncio.CancelledError, Completion]
+    result = asyncio.run(run())
+    assert [type(c) for c in result] == [Completion, Completion, asyncio.CancelledError, Completion]
     assert len(backend.asked) == 1
 
 

@@ -94,10 +94,12 @@ anything = st.builds(
 
 
 @given(st.tuples(anyone, anything), st.tuples(anyone, anything))
-def test_keys_are_equal_just_where_all_is_equal(one: tuple[Identity, Request], other: tuple[Identity, Request]) -> None:
+def test_keys_are_equal_just_where_all_is_equal(
+    left: tuple[Identity, Request], other: tuple[Identity, Request]
+) -> None:
     """Two questions to two backends share a key if and only if both are the same."""
-    keys = [Cached(Counting(identity=who), MemoryStore()).key(what) for who, what in (one, other)]
-    assert (keys[0] == keys[1]) == (one == other)
+    keys = [Cached(Counting(identity=who), MemoryStore()).key(what) for who, what in (left, other)]
+    assert (keys[0] == keys[1]) == (left == other)
 
 
 def test_another_model_never_gets_the_answers_of_the_first() -> None:

@@ -114,8 +114,8 @@ def test_killed_runs_pay_again_only_for_what_was_in_flight(tmp_path: Path) -> No
             process.kill()
     assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
     assert 400 <= len((tmp_path / "log").read_bytes().splitlines()) <= 400 + 3 * 8
-    found = Cached(Counting(), DiskStore(tmp_path / "c")).peek([ask(f"q{n}") for n in range(400)])
-    assert [c and c.text for c in found] == [f"yes q{n}" for n in range(400)]
+    result = Cached(Counting(), DiskStore(tmp_path / "c")).peek([ask(f"q{n}") for n in range(400)])
+    assert [c and c.text for c in result] == [f"yes q{n}" for n in range(400)]
 
 
 def test_a_stalled_process_is_not_waited_for_for_ever(tmp_path: Path) -> None:

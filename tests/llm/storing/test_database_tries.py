@@ -63,8 +63,8 @@ def test_doctor_waits_for_a_database_for_seconds(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(postgres.PostgresStore, "__init__", noted)
     place = f"postgresql://someone@127.0.0.1:{quiet_port()}/x"
-    told = CliRunner().invoke(app, ["doctor", "--model", "fake/overlap", "--cache", place])
-    assert told.exit_code == 2
-    assert "refused" in told.output
+    result = CliRunner().invoke(app, ["doctor", "--model", "fake/overlap", "--cache", place])
+    assert result.exit_code == 2
+    assert "refused" in result.output
     assert waited
     assert max(waited) <= 3

@@ -54,7 +54,7 @@ def test_no_password_is_shown_or_written(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234567890")
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.DEBUG)
-    told = []
+    messages = []
     for number, password in enumerate(NASTY):
         verbs = [["cache", "path"]]
         if form == FORMS[number % len(FORMS)] or (form == FORMS[0] and number < 3):
@@ -64,10 +64,10 @@ def test_no_password_is_shown_or_written(
         for verb in verbs:
             done = CliRunner().invoke(app, [*verb, "--cache", form.format(password)])
             assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-            told.append(done.output)
+            messages.append(done.output)
     written = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")]
     written += [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
-    for text in (*told, *written, caplog.text):
+    for text in (*messages, *written, caplog.text):
         assert "secret9" not in text.lower()
 
 

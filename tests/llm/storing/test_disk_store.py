@@ -34,8 +34,8 @@ def test_rows_come_back_in_order_across_batches(store: DiskStore) -> None:
     """1,201 keys, asked in any order, present and absent mixed, come back each at its place."""
     store.put_many([(key(n), b"value %d" % n) for n in range(1201)])
     numbers = random.Random(1).sample(range(2402), 2402)
-    found = store.get_many([key(n) for n in numbers])
-    assert found == [b"value %d" % n if n < 1201 else None for n in numbers]
+    result = store.get_many([key(n) for n in numbers])
+    assert result == [b"value %d" % n if n < 1201 else None for n in numbers]
     assert store.get_many([]) == []
     assert store.get_many([key(3), key(3)]) == [b"value 3"] * 2
 
@@ -154,14 +154,14 @@ def test_clear_removes_rows_and_gives_space_back(store: DiskStore) -> None:
 
 def test_clear_while_another_store_is_open(tmp_path: Path) -> None:
     """A store that was open while another one cleared the folder goes on writing what can be found."""
-    one, two = DiskStore(tmp_path), DiskStore(tmp_path)
-    one.put_many([(key(1), b"v")])
+    first, two = DiskStore(tmp_path), DiskStore(tmp_path)
+    first.put_many([(key(1), b"v")])
     assert two.get_many([key(1)]) == [b"v"]
     two.clear()
-    assert one.get_many([key(1)]) == [None]
-    one.put_many([(key(2), b"w")])
+    assert first.get_many([key(1)]) == [None]
+    first.put_many([(key(2), b"w")])
     assert two.get_many([key(1), key(2)]) == [None, b"w"]
-    one.close()
+    first.close()
     two.close()
 
 

@@ -67,11 +67,11 @@ def test_flipped_bytes_never_come_out(store: DiskStore) -> None:
     missing = 0
     for each, value in rows.items():
         try:
-            found = store.get_many([each])[0]
+            result = store.get_many([each])[0]
         except StoreError:
-            found = None
-        assert found in (None, value)
-        missing += found is None
+            result = None
+        assert result in (None, value)
+        missing += result is None
     assert missing
 
 

@@ -135,8 +135,8 @@ def test_kill_9_loses_no_acknowledged_row(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
             lines = process.stdout.read().splitlines()
         known = max([known + 3, *(int(line) for line in lines if line)])
-        found = DiskStore(tmp_path).get_many([key(n) for n in range(known)])
-        assert found == [b"%d" % n for n in range(known)]
+        result = DiskStore(tmp_path).get_many([key(n) for n in range(known)])
+        assert result == [b"%d" % n for n in range(known)]
 
 
 def test_leases_exclude_other_processes_and_end_with_them(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_leases_exclude_other_processes_and_end_with_them(tmp_path: Path) -> Non
 
 def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     """A lease holds against another store on the same folder, and outlives that store's closing."""
-    one, two = DiskStore(tmp_path), DiskStore(tmp_path)
-    assert one.take_lease(key(1))
+    first, two = DiskStore(tmp_path), DiskStore(tmp_path)
+    assert first.take_lease(key(1))
     assert not two.take_lease(key(1))
     two.close()
     code = """if True:
@@ -177,7 +177,7 @@ def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
         print(DiskStore(sys.argv[1]).take_lease((1).to_bytes(32, "big")))
     """
     assert child(code, tmp_path).stdout == "False\n"
-    one.release_lease(key(1))
+    first.release_lease(key(1))
     assert two.take_lease(key(1))
     two.release_lease(key(1))
 

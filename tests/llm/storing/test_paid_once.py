@@ -142,8 +142,8 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str, tmp_path: Path) -
         finally:
             (tmp_path / "answer").touch()
             os.kill(process.pid, signal.SIGCONT)
-        told, _ = process.communicate(timeout=60)
-    assert told == "yes, says the one who was stopped\n1\n"
+        result, _ = process.communicate(timeout=60)
+    assert result == "yes, says the one who was stopped\n1\n"
     (kept,) = Cached(Counting(), store).peek([ask()])
     assert kept is not None
     assert kept.text == "yes, says the other"
@@ -235,9 +235,9 @@ def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -
     assert cached.peek([ask()]) == [None]
 
     async def run() -> Completion:
-        found = await cached.complete(ask())
+        result = await cached.complete(ask())
         await cached.aclose()
-        return found
+        return result
 
     assert asyncio.run(run()).text == "yes why?"
     assert cached.counts.corrupt == 1
@@ -259,7 +259,7 @@ def test_what_is_odd_about_a_cache_is_said(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"query": "q?", "reference": "r", "chunks": ["one", "two"]}) + "\n")
     with ChatServer() as server:
-        told = []
+        messages = []
         for _ in range(3):
             done = CliRunner().invoke(
                 app,
@@ -267,13 +267,13 @@ def test_what_is_odd_about_a_cache_is_said(tmp_path: Path) -> None:
                  "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "runs")],
             )  # fmt: skip
             assert done.exit_code == 0, done.output
-            told.append(done.output)
+            messages.append(done.output)
             with closing(DiskStore(tmp_path / "cache")) as store:
                 ((key, row), *_), *_ = store.blocks()
                 assert isinstance(row, bytes)
-                if len(told) == 1:
+                if len(messages) == 1:
                     store.put_many([(key, row[8:].replace(b",[", b",[-1", 1))])
-    assert ["1 row of the cache refused" in each for each in told] == [False, True, False]
+    assert ["1 row of the cache refused" in each for each in messages] == [False, True, False]
     tallies = [json.loads(path.read_text())["tally"] for path in (tmp_path / "runs").glob("*/manifest.json")]
     assert sorted(tally["cache"].get("refused", 0) for tally in tallies) == [0, 0, 1]
     assert all(tally["failed_verdicts"] == 0 for tally in tallies)

@@ -72,8 +72,8 @@ def ends(url: str, key: bytes) -> Any:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        (found,) = connection.execute(f"SELECT until FROM {TABLE} WHERE key = %s", [key])
-    return found[0]
+        (result,) = connection.execute(f"SELECT until FROM {TABLE} WHERE key = %s", [key])
+    return result[0]
 
 
 def test_leases_are_one_persons_until_they_are_given_back(store: PostgresStore, url: str) -> None:
@@ -106,16 +106,16 @@ def test_two_who_lease_never_both_win(url: str, store: PostgresStore) -> None:
     stores = [PostgresStore(url) for _ in range(4)]
     wins: list[bytes] = []
 
-    def take(one: PostgresStore) -> None:
-        wins.extend(key(n) for n in range(50) if one.take_lease(key(n)))
+    def take(first: PostgresStore) -> None:
+        wins.extend(key(n) for n in range(50) if first.take_lease(key(n)))
 
-    threads = [threading.Thread(target=take, args=(one,)) for one in stores]
+    threads = [threading.Thread(target=take, args=(entry,)) for entry in stores]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for one in stores:
-        one.close()
+    for item in stores:
+        item.close()
     assert sorted(wins) == sorted(key(n) for n in range(50))
 
 
@@ -204,8 +204,8 @@ def test_eight_processes_pay_for_each_verdict_once(url: str, store: PostgresStor
     with ChatServer(latency=0.02) as server:
         started = [start(server, url, tmp_path / str(n), 500) for n in range(8)]
         for process in started:
-            _, told = process.communicate(timeout=240)
-            assert process.returncode == 0, told.decode()[-2000:]
+            _, result = process.communicate(timeout=240)
+            assert process.returncode == 0, result.decode()[-2000:]
         distinct = {json.dumps(call) for call in server.calls}
         assert server.counts["paid"] == len(distinct)
         assert sum(len(call["messages"]) == 2 for call in server.calls) == 2000
@@ -232,12 +232,12 @@ def test_server_restarted_in_the_middle_loses_nothing(lonely_url: str, tmp_path:
         process = start(server, url, tmp_path / "run", 400)
         until(lambda: server.counts["paid"] >= 200, process)
         subprocess.run([control, "--skip-systemctl-redirect", version, name, "restart", "-m", "fast"], check=True)
-        _, told = process.communicate(timeout=240)
-        assert process.returncode == 0, told.decode()[-2000:]
+        _, result = process.communicate(timeout=240)
+        assert process.returncode == 0, result.decode()[-2000:]
         distinct = {json.dumps(call) for call in server.calls}
         assert server.counts["paid"] == len(distinct)
         before = server.counts["paid"]
         again = start(server, url, tmp_path / "again", 400)
-        _, told = again.communicate(timeout=240)
-        assert again.returncode == 0, told.decode()[-2000:]
+        _, result = again.communicate(timeout=240)
+        assert again.returncode == 0, result.decode()[-2000:]
         assert server.counts["paid"] == before

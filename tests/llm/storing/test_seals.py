@@ -87,10 +87,10 @@ def test_cache_seal_takes_the_rows_that_are_there(place: str, monkeypatch: pytes
     assert KEY_VARIABLE in without.output
     monkeypatch.setenv(KEY_VARIABLE, SECRET)
     changed = "1 were changed after they were written and are left as they are"
-    for told in (f"100 replies sealed, {changed}", f"0 replies sealed, {changed}"):
+    for line in (f"100 replies sealed, {changed}", f"0 replies sealed, {changed}"):
         done = CliRunner().invoke(app, ["cache", "seal", "--cache", place])
         assert done.exit_code == 0, done.output
-        assert told in done.output
+        assert line in done.output
         assert SECRET not in done.output
     with closing(open_at(place)) as keyed:
         assert keyed.get_many([key for key, _ in many]) == [VALUE] * 100
@@ -114,9 +114,9 @@ def test_the_key_is_written_nowhere_and_must_be_the_same_everywhere(
             )  # fmt: skip
             assert done.exit_code == 0, done.output
         assert len(server.calls) == server.counts["paid"] == len({json.dumps(call) for call in server.calls})
-    told = done.output + CliRunner().invoke(app, ["doctor", "--model", "fake/overlap"]).output
+    output = done.output + CliRunner().invoke(app, ["doctor", "--model", "fake/overlap"]).output
     sent = pickle.dumps(DiskStore(tmp_path / "cache"))
-    texts = [told.encode(), sent, *(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())]
+    texts = [output.encode(), sent, *(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())]
     assert not any(SECRET.encode() in text for text in texts)
     assert pickle.loads(sent).folder == tmp_path / "cache"
     monkeypatch.setenv(KEY_VARIABLE, OTHER)

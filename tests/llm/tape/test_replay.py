@@ -22,18 +22,18 @@ def run(backend: Backend, *requests: Request, close: bool = True) -> list[Comple
     """Complete requests at once and close the backend."""
 
     async def work() -> list[Completion | BaseException]:
-        found = await asyncio.gather(*map(backend.complete, requests), return_exceptions=True)
+        result = await asyncio.gather(*map(backend.complete, requests), return_exceptions=True)
         if close:
             await backend.aclose()
-        return found
+        return result
 
     return asyncio.run(work())
 
 
 def answers(path: Path, *requests: Request) -> list[str]:
     """The texts a cassette answers with."""
-    found = run(Replay(path), *requests)
-    return [c.text if isinstance(c, Completion) else type(c).__name__ for c in found]
+    result = run(Replay(path), *requests)
+    return [c.text if isinstance(c, Completion) else type(c).__name__ for c in result]
 
 
 @pytest.fixture
@@ -201,8 +201,8 @@ def test_a_torn_last_line_is_left_out(tape: Path, cut: int) -> None:
 def test_a_bad_line_is_named(tape: Path, line: str) -> None:
     """A line that is no answer is an error with file and line, and never an answer."""
     run(Recording(Counting(), tape), ask("q1"), ask("q2"))
-    header, one, two = tape.read_text().splitlines()
-    tape.write_text("\n".join([header, one, line, two]) + "\n")
+    header, first, two = tape.read_text().splitlines()
+    tape.write_text("\n".join([header, first, line, two]) + "\n")
     with pytest.raises(DataError, match=r"tape.jsonl:3: not a recorded answer"):
         Replay(tape).peek([ask("q1")])
 

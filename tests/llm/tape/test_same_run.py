@@ -111,9 +111,9 @@ def test_another_model_is_not_answered_for(more: tuple[str, ...], desk: Desk, ch
     data = desk.folder / "data.jsonl"
     data.write_text(json.dumps(row()) + "\n")
     ran(desk, "run", data, "--model", "openai/m", "--base-url", chat.url, "--record", "t.jsonl", "--out", "r")
-    told = desk("run", data, *more, "--replay", "t.jsonl", "--out", "again", OPENAI_API_KEY="x")
-    assert told.code == 2
-    assert "holds the verdicts of openai/m (temperature=0), and openai/" in " ".join(told.err.split())
+    result = desk("run", data, *more, "--replay", "t.jsonl", "--out", "again", OPENAI_API_KEY="x")
+    assert result.code == 2
+    assert "holds the verdicts of openai/m (temperature=0), and openai/" in " ".join(result.err.split())
 
 
 MODELS = {"cheap": "decisions/m", "strong": "openai/s"}

@@ -47,13 +47,13 @@ def replay(path: Path, *traces: object) -> list[bool | None]:
     return [outcome.kind == "verdict" and outcome.relevant for r in run.results for outcome in r.outcomes]
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, 2), (1, 3), (1, 4), (3, 4)])
-def test_a_line_with_another_key_is_refused(tmp_path: Path, one: int, other: int) -> None:
+@pytest.mark.parametrize(("first", "other"), [(1, 2), (1, 3), (1, 4), (3, 4)])
+def test_a_line_with_another_key_is_refused(tmp_path: Path, first: int, other: int) -> None:
     """Swapped keys end the replay, whether the lines differ in question, passage or ids alone."""
     path = tmp_path / "tape.jsonl"
     rows = record(path, *TRACES)
     assert replay(path, *TRACES) == [True, False, False, True]
-    rows[one]["key"], rows[other]["key"] = rows[other]["key"], rows[one]["key"]
+    rows[first]["key"], rows[other]["key"] = rows[other]["key"], rows[first]["key"]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match="has the key of a request about trace"):
         replay(path, *TRACES)

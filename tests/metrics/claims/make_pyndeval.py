@@ -14,8 +14,8 @@ def figures(rows: list[list[int]], alpha: float) -> dict[str, float]:
     run = [("q", f"d{900 - rank}", -float(rank)) for rank in range(len(rows))]
     names = {f"alpha-nDCG@{k}": f"alpha-NDCG(alpha={alpha})@{k}" for k in cutoffs}
     names |= {f"ERR-IA@{k}": f"ERR-IA(alpha={alpha})@{k}" for k in cutoffs if k > 1}
-    found = pyndeval.ndeval(qrels, run, measures=list(names), alpha=alpha)["q"]
-    return {ours: found[theirs] for theirs, ours in names.items()}
+    result = pyndeval.ndeval(qrels, run, measures=list(names), alpha=alpha)["q"]
+    return {ours: result[theirs] for theirs, ours in names.items()}
 
 
 if __name__ == "__main__":

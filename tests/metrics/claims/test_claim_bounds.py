@@ -25,14 +25,14 @@ CELLS = ("none", "partial", "full", "contradicts")
 def filled(case: Case, ways: Iterator[tuple[str, ...]], answers: tuple[bool, ...]) -> Iterator[Case]:
     """The trace with its failed cells filled in each way, and what it says together answered in each."""
     open_ = [(i, j) for i, row in enumerate(case.rows) for j, word in enumerate(row) if word is None]
-    asked = [j for j, told in enumerate(case.asked) if told is None]
+    asked = [j for j, result in enumerate(case.asked) if result is None]
     for way in ways:
         rows = [list(row) for row in case.rows]
         for (i, j), word in zip(open_, way, strict=True):
             rows[i][j] = word
-        for told in product(answers, repeat=len(asked)):
+        for line in product(answers, repeat=len(asked)):
             together = list(case.asked)
-            for j, answer in zip(asked, told, strict=True):
+            for j, answer in zip(asked, line, strict=True):
                 together[j] = answer
             yield replace(case, rows=tuple(map(tuple, rows)), together=tuple(together))
 
@@ -59,11 +59,11 @@ def test_bounds_are_reached_and_never_passed(name: str, case: Case, k: int | Non
     metric = Metric(whole.name, k, whole.params)
     count = sum(word is None for row in case.rows for word in row)
     ways = list(filled(case, product(CELLS, repeat=count), (True, False)))
-    found = [naive(metric, way) for way in ways]
-    assert None not in found
+    values = [naive(metric, way) for way in ways]
+    assert None not in values
     other = Case((("full",),), (True,))
     low, high, exact = metric.bounds(table_of([other, case]))
-    assert (low[1], high[1]) == pytest.approx((min(found), max(found)), abs=1e-12)  # type: ignore[type-var]
+    assert (low[1], high[1]) == pytest.approx((min(values), max(values)), abs=1e-12)  # type: ignore[type-var]
     assert exact.all()
     assert low[0] == high[0]
     value = metric.compute(table_of([other, case]))[1]

@@ -78,11 +78,11 @@ def test_they_are_pyndevals_on_any_matrix(case: Case, k: int) -> None:
     if not any(grade for _, _, grade in qrels):
         return
     run = [("q", f"d{900 - rank}", -float(rank)) for rank in range(len(case.rows))]
-    found = pyndeval.ndeval([("q", *each) for each in qrels], run, measures=[f"alpha-nDCG@{k}", f"ERR-IA@{k}"])["q"]
+    result = pyndeval.ndeval([("q", *each) for each in qrels], run, measures=[f"alpha-nDCG@{k}", f"ERR-IA@{k}"])["q"]
     table = table_of([Case(case.rows, case.vital)])
     ours = parse_metric(f"alpha-NDCG@{k}").compute(table)[0]
-    assert ours == pytest.approx(min(found[f"alpha-nDCG@{k}"], 1), abs=1e-9)
-    assert parse_metric(f"ERR-IA@{k}").compute(table)[0] == pytest.approx(found[f"ERR-IA@{k}"], abs=1e-9)
+    assert ours == pytest.approx(min(result[f"alpha-nDCG@{k}"], 1), abs=1e-9)
+    assert parse_metric(f"ERR-IA@{k}").compute(table)[0] == pytest.approx(result[f"ERR-IA@{k}"], abs=1e-9)
     theirs = ir_measures.calc_aggregate(
         [ir_measures.alpha_nDCG @ k],
         [ir_measures.Qrel("q", chunk, grade, claim) for claim, chunk, grade in qrels],
@@ -106,11 +106,11 @@ def test_ties_by_id_are_pyndevals_whatever_the_ids(case: Case, k: int, order: li
     if not any(grade for *_, grade in qrels):
         return
     run = [("q", each, -float(rank)) for rank, each in enumerate(ids)]
-    found = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}"])["q"][f"alpha-nDCG@{k}"]
+    result = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}"])["q"][f"alpha-nDCG@{k}"]
     claims = ClaimTable.from_rows([case.rows], [case.vital], ids=[ids])
     table = GradeTable.from_rows([[0] * len(ids)], claims=claims)
     ours = parse_metric(f"alpha-NDCG(ties=id)@{k}").compute(table)[0]
-    assert ours == pytest.approx(min(found, 1), abs=1e-9)
+    assert ours == pytest.approx(min(result, 1), abs=1e-9)
 
 
 def test_ties_by_id_need_ids_and_hold_for_bounds() -> None:

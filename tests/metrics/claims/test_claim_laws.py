@@ -73,8 +73,8 @@ def test_a_repeat_of_a_supporting_chunk_never_lowers_redundancy(name: str, data:
 @given(case=cases().filter(lambda case: any(case.vital)))
 def test_what_is_covered_stays_covered_further_down(name: str, case: Case) -> None:
     """Recall, sufficiency and nugget scores never fall with K."""
-    found = [values(at(name, k), case)[0] for k in (1, 2, 3, 4, 5, 6, 7, None)]
-    assert found == sorted(found)
+    items = [values(at(name, k), case)[0] for k in (1, 2, 3, 4, 5, 6, 7, None)]
+    assert items == sorted(items)
 
 
 @pytest.mark.parametrize("name", mostly_slow([name for name in VARIANTS if name.startswith(UNORDERED)], every=4))

@@ -58,19 +58,23 @@ def test_the_grid_can_be_read(
     rows = page.locator(".claimgrid tbody tr")
     assert rows.count() == len(claims)
     words = {"+": "says it in full", "~": "says it in part", "x": "contradicts it", ".": "does not say it"}
-    for place, one in enumerate(claims):
+    for place, judged in enumerate(claims):
         row = rows.nth(place)
-        assert row.locator("th").inner_text().startswith(f"{cover_word(one)}, {'vital' if one.claim.vital else 'okay'}")
-        assert one.claim.text in row.locator("th").inner_text()
+        assert (
+            row.locator("th")
+            .inner_text()
+            .startswith(f"{cover_word(judged)}, {'vital' if judged.claim.vital else 'okay'}")
+        )
+        assert judged.claim.text in row.locator("th").inner_text()
         heard = [cell.get_attribute("aria-label") for cell in row.locator("td").all()]
-        for rank, sign in enumerate(one.signs, 1):
+        for rank, sign in enumerate(judged.signs, 1):
             assert heard[rank - 1].startswith(f"Rank {rank} {words[sign]}")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.locator(".claims").scroll_into_view_if_needed()
     shoot(page, f"claims-{width}-{'dark' if dark else 'light'}")
     page.evaluate(axe)
-    found = page.evaluate("axe.run('.claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
-    assert found == []
+    outcome = page.evaluate("axe.run('.claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
+    assert outcome == []
 
 
 def test_keys_move_in_the_grid(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
@@ -159,8 +163,8 @@ def test_a_tab_lists_what_is_missed(made: dict[str, Any], open_page: Callable[..
     assert panel.locator("table").count() == 2
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.evaluate(axe)
-    found = page.evaluate("axe.run('#panel-claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
-    assert found == []
+    result = page.evaluate("axe.run('#panel-claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
+    assert result == []
     shoot(page, f"claims-tab-{width}")
     first.locator("a").first.click()
     page.locator("#trace-title", has_text="flat white").wait_for()
@@ -178,13 +182,13 @@ def test_a_comparison_shows_claims_won_and_lost(
     kinds = section.locator("tbody tr").all_inner_texts()
     assert [row.split()[1] for row in kinds] == ["lost", "lost", "won"]
     heard = section.locator(".strip").first.get_attribute("aria-label")
-    said = ["does not say it"] * 2 + ["says it in full"] + ["does not say it"] * 2
-    assert heard == "; ".join(f"{rank} {words}" for rank, words in enumerate(said, 1))
+    values = ["does not say it"] * 2 + ["says it in full"] + ["does not say it"] * 2
+    assert heard == "; ".join(f"{rank} {words}" for rank, words in enumerate(values, 1))
     assert page.locator("[data-trace='q1'] .claimlist tbody tr").count() == 3
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.evaluate(axe)
-    found = page.evaluate("axe.run('#claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
-    assert found == []
+    result = page.evaluate("axe.run('#claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
+    assert result == []
     section.scroll_into_view_if_needed()
     shoot(page, f"claims-compare-{width}")
 

@@ -176,9 +176,9 @@ def test_a_run_starts_at_its_largest_loss(made: dict[str, Any], open_page: Calla
     page.locator("#sort").focus()
     for order in ("-change", "score", "order"):
         page.select_option("#sort", order)
-        found = sort_rows(sides.rows, order, list(sides.metrics))
-        page.locator(f".detail .rid[href='#{found[0].id}']").wait_for()
-        assert page.locator("[aria-current=true] .rid").inner_text() == found[0].id
+        result = sort_rows(sides.rows, order, list(sides.metrics))
+        page.locator(f".detail .rid[href='#{result[0].id}']").wait_for()
+        assert page.locator("[aria-current=true] .rid").inner_text() == result[0].id
         assert page.evaluate("document.activeElement.id") == "sort"
     assert "This run is worse: AP@5 -0." in page.inner_text(".versus")
 
@@ -254,8 +254,8 @@ def test_strips_mark_the_cutoff_and_fold_what_is_not_relevant(
     signs = line.evaluate("n => [...n.children].map((c) => c.className.split(' ')[0])")
     assert signs == ["sq"] * 5 + ["cut", "fold"]
     assert line.locator(".fold").inner_text() == "25 not relevant"
-    told = line.get_attribute("aria-label")
-    assert "cutoff after rank 5; 6 to 30 not relevant" in told
+    result = line.get_attribute("aria-label")
+    assert "cutoff after rank 5; 6 to 30 not relevant" in result
     page.select_option("#metric", "MRR")
     until_page(page, "!document.querySelector('.rows .cut')")
     assert page.locator(".rows .fold").count() > 0

@@ -46,11 +46,11 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     half = EvalRun(runs[1].manifest.model_copy(update={"id": str(uuid4())}), runs[1].results[:250])
     journal = started(root / "runs", half)
     journal.append(half.results)
-    told = {
+    values = {
         "traces": 250, "total": 500, "verdicts": 7490, "failed": 10, "calls": 4210, "hits": 3290,
         "retries": 17, "rate": 412.5, "left": 18.2,
     }  # fmt: skip
-    news = ProgressFile(at=datetime.now(UTC), **told)
+    news = ProgressFile(at=datetime.now(UTC), **values)
     with serving(ServerSettings(root / "runs", thresholds={"AP@5": 0.5})) as url:
         matrix = f"{url}/matrix?run={a}&run={b}&run={c}"
         yield {

@@ -23,7 +23,7 @@ def test_a_history_is_plotted(open_page: Callable[..., Any], tmp_path: Path, axe
     traces = traces_of(dict.fromkeys(LABELS, "abc"), **LABELS)
     for right in (True, False):
         relevant = {(name, "a" if right else "b"): 1 for name in LABELS}
-        watch_judge(lambda _, said=relevant: judged(traces, said), tmp_path / "weekly.jsonl")  # type: ignore[misc]
+        watch_judge(lambda _, answers=relevant: judged(traces, answers), tmp_path / "weekly.jsonl")  # type: ignore[misc]
     (tmp_path / "other.jsonl").write_text('{"id": 1}\n', encoding="utf-8")
     with serving(ServerSettings(tmp_path)) as url:
         page = open_page(f"{url}/drift")

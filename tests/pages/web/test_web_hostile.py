@@ -81,21 +81,21 @@ def tampered(root: Path, run: EvalRun) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Serve hostile runs, and keep reports and notebook fragments of them as files."""
     root = tmp_path_factory.mktemp("hostile")
-    one, two = judged(root, 0, True), judged(root, 1, False)
+    first, two = judged(root, 0, True), judged(root, 1, False)
     tampered(root, two)
     two = EvalRun.load(root / two.folder.name)  # type: ignore[union-attr]
     files = {
-        "report": run_report(one, two),
+        "report": run_report(first, two),
         "other report": run_report(two),
-        "compare report": compare_report(one, two),
+        "compare report": compare_report(first, two),
         "notebook": "<!doctype html><html data-ready><body>"
-        + "".join(thing._repr_html_() for thing in (one, two, *one.results, *two.results, one.compare(two))),
+        + "".join(thing._repr_html_() for thing in (first, two, *first.results, *two.results, first.compare(two))),
     }
     for name, text in files.items():
         (root / f"{name}.html").write_text(text, encoding="utf-8")
     with serving(ServerSettings(root, thresholds={"AP@5": 0.5}), Evaluator("fake/overlap", cache=False)) as url:
         yield {
-            "url": url, "one": one, "two": two,
+            "url": url, "one": first, "two": two,
             **{name: (root / f"{name}.html").as_uri() for name in files},
         }  # fmt: skip
 
@@ -122,8 +122,8 @@ def safe(page: Any) -> None:
 @pytest.mark.parametrize("name", ["report", "other report", "served", "served with a baseline"])
 def test_a_run_page(site: dict[str, Any], open_page: Callable[..., Any], name: str) -> None:
     """Every tab, every trace, every disclosure, the filter and the keys work on hostile text."""
-    one, two = site["one"].id, site["two"].id
-    served = {"served": f"/runs/{two}", "served with a baseline": f"/runs/{one}?baseline={two}"}
+    first, two = site["one"].id, site["two"].id
+    served = {"served": f"/runs/{two}", "served with a baseline": f"/runs/{first}?baseline={two}"}
     page = open_page(site["url"] + served[name] if name in served else site[name])
     assert page.locator(".rows .rid").count() == len(TEXTS)
     for k in range(len(TEXTS)):
@@ -186,9 +186,9 @@ def test_blind_labelling_of_hostile_texts(site: dict[str, Any], open_page: Calla
     card.get_by_role("button", name="not relevant", exact=True).click()
     page.locator("#rank-2", has_text="human label 0").wait_for()
     safe(page)
-    status, told, _ = ask(f"{site['url']}/api/v1/runs/{site['one'].id}/labels")
+    status, result, _ = ask(f"{site['url']}/api/v1/runs/{site['one'].id}/labels")
     assert status == 200
-    assert site["one"].results[0].trace_id in strings(told)
+    assert site["one"].results[0].trace_id in strings(result)
 
 
 def test_fragments_in_a_notebook(site: dict[str, Any], open_page: Callable[..., Any]) -> None:

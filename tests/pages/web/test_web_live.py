@@ -20,11 +20,11 @@ pytestmark = pytest.mark.browser
 
 def news(done: int, **more: Any) -> ProgressFile:
     """Make the progress after so many traces; dated ahead, so that a slow machine does not see it as old."""
-    told = {
+    values = {
         "at": datetime.now(UTC) + timedelta(minutes=10), "traces": done, "total": 38, "verdicts": 5 * done,
         "failed": 2, "calls": 60, "hits": 40, "retries": 3, "rate": 12.34, "left": 130.0, **more,
     }  # fmt: skip
-    return ProgressFile(**told)
+    return ProgressFile(**values)
 
 
 def test_a_run_is_watched_while_it_is_judged(

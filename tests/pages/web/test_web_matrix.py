@@ -37,8 +37,8 @@ def asked(page: Any, text: str, sort: str) -> list[str]:
     page.select_option("#sort", sort)
     page.fill("#filter", text)
     page.locator(SETTLED).wait_for(state="attached")
-    found: list[str] = page.locator(".trace-row").evaluate_all("nodes => nodes.map(n => n.dataset.trace)")
-    return found
+    messages: list[str] = page.locator(".trace-row").evaluate_all("nodes => nodes.map(n => n.dataset.trace)")
+    return messages
 
 
 @pytest.mark.parametrize("how", ["file", "served"])
@@ -54,13 +54,13 @@ def test_rows_are_found_and_sorted_as_python_does(
         expected = ordered_rows(find_rows(several.rows, text), sort, 0)
         assert asked(page, text, sort) == [row.id for row in expected], (text, sort)
     assert asked(page, "", "order")
-    row, told = page.locator(".trace-row").nth(6), several.rows[6]
+    row, result = page.locator(".trace-row").nth(6), several.rows[6]
     for run in range(3):
         cell = row.locator("td").nth(run)
         assert cell.locator(".letter").inner_text() == "ABC"[run]
         glyphs = {"+": "+", ".": "·", "!": "!"}
-        assert cell.locator(".sq").all_inner_texts() == [glyphs[sign] for sign in told.cells[run]["strip"]]
-        score = told.scores[0][run]
+        assert cell.locator(".sq").all_inner_texts() == [glyphs[sign] for sign in result.cells[run]["strip"]]
+        score = result.scores[0][run]
         assert cell.locator(".value").inner_text() == ("none" if score is None else f"{score:.2f}")
     page.select_option("#metric", "MRR")
     page.locator(SETTLED).wait_for(state="attached")
@@ -80,10 +80,10 @@ def test_a_row_opens_its_chunks(matrix: dict[str, Any], open_page: Callable[...,
     page.keyboard.press("Enter")
     page.locator("#chunks-1 .chunks").wait_for()
     assert button.get_attribute("aria-expanded") == "true"
-    told = matrix["several"].in_full(1)
-    assert page.locator("#chunks-1 .chunks tbody tr").count() == len(told["chunks"])
+    result = matrix["several"].in_full(1)
+    assert page.locator("#chunks-1 .chunks tbody tr").count() == len(result["chunks"])
     first = page.locator("#chunks-1 .chunks tbody tr").first.inner_text()
-    assert told["chunks"][0]["text"][:40] in first
+    assert result["chunks"][0]["text"][:40] in first
     assert "rank 1" in first
     page.keyboard.press("Enter")
     assert page.locator("#chunks-1").is_hidden()

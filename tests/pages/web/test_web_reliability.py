@@ -17,23 +17,23 @@ pytestmark = pytest.mark.browser
 def test_the_diagram_has_a_point_and_a_row_a_bin(open_page: Callable[..., Any], tmp_path: Path) -> None:
     """Every bin is a point with its interval and a row of the table; title and description are there."""
     run = likely_run()
-    told = agree(run, None)
-    assert told.reliability is not None
+    result = agree(run, None)
+    assert result.reliability is not None
     (tmp_path / "r.html").write_text(run_report(run), encoding="utf-8")
     for dark in (False, True):
         page = open_page((tmp_path / "r.html").as_uri() + "#/disagreements", dark=dark)
         drawn = page.locator("svg.reliability")
-        assert drawn.locator(".bin").count() == len(told.reliability.bins) == 10
+        assert drawn.locator(".bin").count() == len(result.reliability.bins) == 10
         assert drawn.locator("title").first.text_content() == "Reliability diagram"
-        assert told.certainty in drawn.locator("desc").text_content()
+        assert result.certainty in drawn.locator("desc").text_content()
         assert drawn.get_attribute("aria-labelledby") == "reliability-title reliability-desc"
         rows = page.get_by_role("region", name="points of the reliability diagram").locator("tbody tr")
         assert rows.count() == 10
-        for row, one in zip(rows.all(), told.reliability.bins, strict=True):
-            assert f"{one.probability:.3f}" in row.inner_text()
+        for row, first in zip(rows.all(), result.reliability.bins, strict=True):
+            assert f"{first.probability:.3f}" in row.inner_text()
         figures = page.get_by_role("region", name="figures of the probabilities").inner_text()
         for name in ("ece", "brier", "log_loss", "bias"):
-            assert f"{told.reliability.figures[name].value:.3f}" in figures
+            assert f"{result.reliability.figures[name].value:.3f}" in figures
 
 
 def test_without_probabilities_a_sentence_says_so(open_page: Callable[..., Any], tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def test_the_box_filters_as_python_does(reports: dict[str, Any], open_page: Call
     page = open_page(reports["new"])
     chosen(page, "#sort", "order")
     for text in FILTERS:
-        found = parse_filter(text, table.metrics)
-        fit = {result.position for result in reports["new_run"].results if found.text_fits(result)}
-        expected = [row for row in found.rows(rows_) if row.position in fit]
+        actual = parse_filter(text, table.metrics)
+        fit = {result.position for result in reports["new_run"].results if actual.text_fits(result)}
+        expected = [row for row in actual.rows(rows_) if row.position in fit]
         assert filtered(page, text) == [row.id for row in expected], text
     filtered(page, "")
     for sort in ("score", "-score", "failed", "disagree", "change", "-change", "order"):
@@ -158,6 +158,6 @@ def test_disagreements_and_provenance(reports: dict[str, Any], open_page: Callab
     assert listed_rows.count() == table.off.sum()
     assert re.search(r"Cohen's kappa\s+0\.\d{3}\s+\[0\.\d{3}, 0\.\d{3}\]", page.inner_text("#panel-disagreements"))
     page.locator("#tab-provenance").click()
-    told = page.inner_text("#panel-provenance")
-    assert reports["old_run"].manifest.dataset.digest in told
-    assert reports["old_run"].manifest.judge["prompt"]["digest"] in told
+    result = page.inner_text("#panel-provenance")
+    assert reports["old_run"].manifest.dataset.digest in result
+    assert reports["old_run"].manifest.judge["prompt"]["digest"] in result

@@ -26,9 +26,9 @@ def test_the_quote_is_marked_and_problems_are_flagged(reports: dict[str, Any], o
                 if outcome.instruction_in_chunk:
                     key = "instruction"
                 wanted[key] = wanted[key] or (result.trace_id, rank, outcome)
-    for key, found in wanted.items():
-        assert found is not None, key
-        trace_id, rank, outcome = found
+    for key, actual in wanted.items():
+        assert actual is not None, key
+        trace_id, rank, outcome = actual
         page = open_page(reports["new"] + f"#{trace_id}")
         card = page.locator(f"#rank-{rank}")
         if key == "missing":
@@ -63,12 +63,12 @@ def test_a_strip_tells_by_shape_word_and_colour(reports: dict[str, Any], open_pa
     chosen(page, "#sort", "order")
     filtered(page, "failed")
     strip = page.locator(".rows li").first.locator(".strip").last
-    told = strip.get_attribute("aria-label")
-    assert "no verdict" in told
+    result = strip.get_attribute("aria-label")
+    assert "no verdict" in result
     row = next(row for row in Table(reports["new_run"]).rows if row.failed)
     glyphs = {"+": "+", ".": "·", "!": "!"}
     assert strip.locator(".sq").all_inner_texts() == [glyphs[sign] for sign in row.strip]
-    assert told.count("human label disagrees") == row.disagreements == strip.locator(".sq.off").count()
+    assert result.count("human label disagrees") == row.disagreements == strip.locator(".sq.off").count()
 
 
 @pytest.mark.parametrize("width", [380, 1440])

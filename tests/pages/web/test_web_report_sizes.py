@@ -47,12 +47,12 @@ def test_hostile_text_is_shown_and_never_runs(open_page: Callable[..., Any], tmp
         ],
     }  # fmt: skip
     other = {**row, "chunks": row["chunks"][::-1]}
-    told = {"evidence": HOSTILE, "reason": HOSTILE, "verdict": True}
+    values = {"evidence": HOSTILE, "reason": HOSTILE, "verdict": True}
     settings = {"label": HOSTILE, "href": "javascript:window.ran=1", "tags": [HOSTILE], "name": HOSTILE}
-    one = scripted([row], None, lambda _: told, **settings)
-    two = scripted([other], None, lambda _: {**told, "verdict": False}, **settings)
-    (tmp_path / "run.html").write_text(run_report(one, two), encoding="utf-8")
-    (tmp_path / "compare.html").write_text(compare_report(one, two), encoding="utf-8")
+    first = scripted([row], None, lambda _: values, **settings)
+    two = scripted([other], None, lambda _: {**values, "verdict": False}, **settings)
+    (tmp_path / "run.html").write_text(run_report(first, two), encoding="utf-8")
+    (tmp_path / "compare.html").write_text(compare_report(first, two), encoding="utf-8")
     page = open_page((tmp_path / "run.html").as_uri())
     page.locator("#rank-2").wait_for()
     for tab in ("disagreements", "failures", "provenance", "traces"):

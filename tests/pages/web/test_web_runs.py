@@ -61,8 +61,8 @@ def test_picked_runs_bear_letters(listed: dict[str, Any], open_page: Callable[..
     assert button.inner_text() == "Compare A with B"
 
     def marks() -> dict[str, str]:
-        found = {run: page.locator(f"tr[data-run='{run}'] .letter") for run in listed["ids"]}
-        return {run: mark.inner_text() for run, mark in found.items() if mark.count()}
+        values = {run: page.locator(f"tr[data-run='{run}'] .letter") for run in listed["ids"]}
+        return {run: mark.inner_text() for run, mark in values.items() if mark.count()}
 
     assert marks() == {third: "A", first: "B"}
     pick(page, fourth)
@@ -81,7 +81,7 @@ def test_picked_runs_bear_letters(listed: dict[str, Any], open_page: Callable[..
 def test_a_tag_filters_when_it_is_clicked(listed: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A tag of several words, or quotation marks, too; clicked again it lets go; the address keeps it."""
     page = open_page(listed["url"] + "/")
-    told = page.locator(".told")
+    result = page.locator(".told")
     for tag, count in (("pr", 2), ("nightly build", 1), ('of "two" signs', 1)):
         page.locator("td.tags button", has_text=re.compile(f"^{re.escape(tag)}$")).first.click()
         page.locator(".told", has_text=re.compile(f"^{count} run")).wait_for()
@@ -100,7 +100,7 @@ def test_a_tag_filters_when_it_is_clicked(listed: dict[str, Any], open_page: Cal
     again.locator("#clear").click()
     again.locator(".told", has_text="4 runs").wait_for()
     assert "?" not in again.url
-    assert told.count() == 1
+    assert result.count() == 1
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

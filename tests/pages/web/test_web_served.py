@@ -202,9 +202,9 @@ def test_what_cannot_be_read_is_listed_with_what_is_wrong(
     url = serve(ServerSettings(tmp_path))
     page = open_page(url + "/")
     assert page.locator("tbody tr").count() == 1
-    told = page.locator("#unreadable li").inner_text()
-    assert "<b>broken" in told
-    assert "not a run's manifest" in told
+    result = page.locator("#unreadable li").inner_text()
+    assert "<b>broken" in result
+    assert "not a run's manifest" in result
     (broken / "manifest.json").unlink()
     page = open_page(url + "/")
     assert page.locator("#unreadable").is_hidden()

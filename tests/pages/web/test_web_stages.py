@@ -24,8 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("stages")
     cache = folder / "cache"
     runs = {"decision": decided(rows()[:6], cache=cache), "cascade": cascaded(rows()[:6], cache=cache, rests=RESTS)}
-    said = {"evidence": "", "reason": "The opposite.", "instruction_in_chunk": False}
-    other = scripted(rows()[:6], None, lambda text: {**said, "verdict": len(text) % 2 == 0})
+    values = {"evidence": "", "reason": "The opposite.", "instruction_in_chunk": False}
+    other = scripted(rows()[:6], None, lambda text: {**values, "verdict": len(text) % 2 == 0})
     store = store_at(cache)
     pages = {name: run_report(run, store=store) for name, run in runs.items()}
     pages["compare"] = compare_report(other, runs["cascade"])
@@ -81,9 +81,9 @@ def test_each_card_of_a_cascade_names_its_judge(
         assert (card.locator("p.reason").inner_text() == NO_REASON) == (outcome.reason is None)
     for stage, count in run.manifest.tally.stages.items():
         assert page.locator(".stat", has_text=f"by the {stage} judge").inner_text().split()[-1] == str(count)
-    told = " ".join(page.locator(".head .remarks li").all_inner_texts())
-    assert told == " ".join(remark.sentence for remark in remarks_of(run.manifest))
-    assert "is other than the strong judge's in at most 4.321% (95% sure" in told
+    message = " ".join(page.locator(".head .remarks li").all_inner_texts())
+    assert message == " ".join(remark.sentence for remark in remarks_of(run.manifest))
+    assert "is other than the strong judge's in at most 4.321% (95% sure" in message
     page.locator("#rank-1 summary").first.click()
     page.locator("#rank-1 .call dl").wait_for()
     heads = page.locator("#rank-1 summary").all_inner_texts()
@@ -98,10 +98,10 @@ def test_each_card_of_a_cascade_names_its_judge(
 def test_the_box_finds_the_words_as_python_does(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A filter for the words of a missing reason finds the traces that have such a verdict."""
     page = open_page(made["cascade"])
-    found = filtered(page, f'"{NO_REASON}"')
+    result = filtered(page, f'"{NO_REASON}"')
     results = made["runs"]["cascade"].results
     expected = [r.trace_id for r in results if any(o.reason is None for o in r.outcomes)]
-    assert sorted(found) == sorted(expected)
+    assert sorted(result) == sorted(expected)
     assert 0 < len(expected) < len(results)
 
 

@@ -27,9 +27,9 @@ def url(tmp_path: Path, serve: Callable[..., str]) -> str:
 
 def opened(page: Any, method: str, path: str) -> Any:
     """Unfold the form of an operation."""
-    found = page.locator(f"#try-{method.lower()}-" + re.sub(r"\W+", "-", path).rstrip("-"))
-    found.locator("summary").click()
-    return found
+    result = page.locator(f"#try-{method.lower()}-" + re.sub(r"\W+", "-", path).rstrip("-"))
+    result.locator("summary").click()
+    return result
 
 
 def answered(form: Any, code: int) -> Any:
@@ -47,14 +47,14 @@ def test_a_hosted_evaluators_body_is_tried(open_page: Callable[..., Any], url: s
     assert "traces" in json.loads(form.get_by_label("body (JSON)").input_value())
     assert answered(form, 202)["status"] == "done"
     form.get_by_label("example").select_option("HostedSubmission")
-    told = answered(form, 202)
-    assert told["verdicts"] == [False, False]
-    assert told["label"] == "PR #111"
+    result = answered(form, 202)
+    assert result["verdicts"] == [False, False]
+    assert result["label"] == "PR #111"
     form.get_by_label("body (JSON)").fill(json.dumps(body()))
     form.get_by_role("button", name="Send").click()
     form.locator(".answer pre", has_text=f'"score": {SCORE}').wait_for()
-    told = json.loads(form.locator(".answer pre").inner_text())
-    assert (told["score"], told["verdicts"]) == (SCORE, VERDICTS)
+    result = json.loads(form.locator(".answer pre").inner_text())
+    assert (result["score"], result["verdicts"]) == (SCORE, VERDICTS)
     assert "POST /api/v1/runs?wait=20" in form.locator(".answer").inner_text()
     shoot(page, "try-a-request")
 
@@ -69,8 +69,8 @@ def test_runs_are_asked_for_filtered_and_removed(open_page: Callable[..., Any], 
     form.get_by_label("label").fill("main")
     form.get_by_label("status").select_option("done")
     form.get_by_label("tag").fill("prod\nbig & new")
-    told = answered(form, 200)
-    assert told["total"] == 0
+    result = answered(form, 200)
+    assert result["total"] == 0
     assert "tag=prod&tag=big+%26+new&status=done" in form.locator(".answer code").inner_text()
     form = opened(page, "DELETE", "/api/v1/runs/{run_id}")
     assert form.get_by_label("run_id").input_value() == ""

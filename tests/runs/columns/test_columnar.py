@@ -86,18 +86,18 @@ def test_parts_of_older_versions_are_read_but_for_probabilities(
 
 def test_compare_and_agree_say_the_same_from_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison and an agreement are equal, whether read from the results or from the parts."""
-    one, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
-    compared, agreed = compare(one, two), agree(one, None)
+    first, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
+    compared, agreed = compare(first, two), agree(first, None)
     assert compared.traces
-    for run in (one, two):
+    for run in (first, two):
         write_parts(run)
     read_only_parts(monkeypatch)
-    one, two = (EvalRun.load(run.folder or "") for run in (one, two))
-    assert compare(one, two) == compared
-    assert agree(one, None) == agreed
-    add_label(one.folder or Path(), Label(trace_id="t04", chunk_id="a", label=1))
-    add_label(one.folder or Path(), Label(trace_id="t09", chunk_id="b", label=1))
-    assert agree(one, None) != agreed
+    first, two = (EvalRun.load(run.folder or "") for run in (first, two))
+    assert compare(first, two) == compared
+    assert agree(first, None) == agreed
+    add_label(first.folder or Path(), Label(trace_id="t04", chunk_id="a", label=1))
+    add_label(first.folder or Path(), Label(trace_id="t09", chunk_id="b", label=1))
+    assert agree(first, None) != agreed
 
 
 @pytest.mark.parametrize("damage", ["other results", "same size", "garbage", "one missing", "mixed"])
@@ -195,8 +195,8 @@ def test_other_metrics_and_clusters_come_from_the_results(tmp_path: Path) -> Non
     run = made(tmp_path)
     write_parts(run)
     assert not columns_of(run, ("AP@3",), "team").clusters.any()
-    found = compare(run, run, metrics=["HitRate@1"])
-    assert found["HitRate@1"].finding == "same"
+    result = compare(run, run, metrics=["HitRate@1"])
+    assert result["HitRate@1"].finding == "same"
 
 
 def test_columnar_on_the_command_line(tmp_path: Path) -> None:
@@ -216,13 +216,13 @@ def test_columnar_on_the_command_line(tmp_path: Path) -> None:
     assert merged.exit_code == 0, merged.output
     plain = runner.invoke(app, base)
     assert plain.exit_code == 0
-    told = runner.invoke(app, ["runs", "columnar", json.loads(plain.stdout)["id"], "--out", out])
-    assert told.exit_code == 0, told.output
-    assert len(told.stdout.split()) == 2
+    document = runner.invoke(app, ["runs", "columnar", json.loads(plain.stdout)["id"], "--out", out])
+    assert document.exit_code == 0, document.output
+    assert len(document.stdout.split()) == 2
     folders = list(Path(out).iterdir())
     assert len(folders) == 4
     assert all((folder / name).exists() for folder in folders for name in (TRACES, VERDICTS))
-    table = pyarrow.parquet.read_table(told.stdout.split()[1]).to_pylist()
+    table = pyarrow.parquet.read_table(document.stdout.split()[1]).to_pylist()
     assert len(table) == 60
     assert {"trace_id", "rank", "chunk_id", "grade", "relevant"} <= set(table[0])
 
@@ -235,8 +235,8 @@ def test_runs_in_memory_have_no_parts() -> None:
 
 def test_every_reason_has_a_code() -> None:
     """Each reason why there is no verdict is one of the codes, so that none is lost in the columns."""
-    told = NoVerdict.model_json_schema()["properties"]["why"]
-    assert set(told["enum"]) == set(WHYS)
+    result = NoVerdict.model_json_schema()["properties"]["why"]
+    assert set(result["enum"]) == set(WHYS)
 
 
 def test_ids_that_share_their_first_bits_are_told_apart() -> None:

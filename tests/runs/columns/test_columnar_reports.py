@@ -35,11 +35,11 @@ def test_a_comparison_holds_little_of_each_trace(tmp_path: Path) -> None:
     ]
     backend = FakeBackend.table({}, default=1)
     folder = evaluator(backend).evaluate(wide, out=tmp_path).folder
-    one, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
-    compare(one, two)  # imports are not counted
-    one, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
+    first, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
+    compare(first, two)  # imports are not counted
+    first, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
     tracemalloc.start()
-    compare(one, two)
+    compare(first, two)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak / len(wide) < 1000, peak / len(wide)
@@ -70,7 +70,7 @@ def test_changes_are_what_the_lists_say(rows: list[tuple[list[Any], list[Any]]])
         flipped = False
         for name in {name for name, _ in old}:  # the first of both is the same chunk, the second, ...
             pairs = zip([g for n, g in old if n == name], [g for n, g in new if n == name], strict=False)
-            flipped |= any(one != other for one, other in pairs)
+            flipped |= any(single != other for single, other in pairs)
         if [name for name, _ in old] != [name for name, _ in new]:
             return "both" if flipped else "retrieval"
         return "verdicts" if flipped else "scores" if len(old) != len(new) else None
@@ -83,30 +83,30 @@ def test_changes_are_what_the_lists_say(rows: list[tuple[list[Any], list[Any]]])
 
 def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
     """Of a run with more traces than wanted, the worst are in the file; its figures are those of all."""
-    one, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
-    add_label(one.folder or Path(), Label(trace_id="t04", chunk_id="a", label=1))
-    whole, brief = data_of(run_report(one)), data_of(run_report(one, most=10))
+    first, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
+    add_label(first.folder or Path(), Label(trace_id="t04", chunk_id="a", label=1))
+    whole, brief = data_of(run_report(first)), data_of(run_report(first, most=10))
     assert whole["shown"] is None
     assert brief["shown"] == {"n": 10, "of": 40}
     for part in ("head", "metrics", "histograms", "by_tag", "agreement", "failures", "provenance"):
         assert brief[part] == whole[part], part
-    scores = sorted((r.scores["AP@3"] is not None, r.scores["AP@3"] or 0.0) for r in one.results)
+    scores = sorted((r.scores["AP@3"] is not None, r.scores["AP@3"] or 0.0) for r in first.results)
     assert len(brief["rows"]) == 10
     shown = [(row["scores"]["AP@3"] is not None, row["scores"]["AP@3"] or 0.0) for row in brief["rows"]]
     assert sorted(shown) == scores[:10]
-    blocks = blocks_of(run_report(one, most=10))
+    blocks = blocks_of(run_report(first, most=10))
     assert [card["id"] for card in blocks] == [row["id"] for row in brief["rows"]]
     # Beside a baseline: those that lost most; the comparison is of all.
-    whole, brief = data_of(run_report(two, one)), data_of(run_report(two, one, most=10))
+    whole, brief = data_of(run_report(two, first)), data_of(run_report(two, first, most=10))
     assert brief["metrics"] == whole["metrics"]
     lost = sorted(row["deltas"].get("AP@3", 0.0) for row in whole["rows"])
     assert sorted(row["deltas"].get("AP@3", 0.0) for row in brief["rows"]) == lost[:10]
-    whole, brief = data_of(compare_report(one, two)), data_of(compare_report(one, two, most=6))
+    whole, brief = data_of(compare_report(first, two)), data_of(compare_report(first, two, most=6))
     assert whole["shown"] is None
     assert brief["shown"] == {"n": 6, "of": len(whole["changed"])}
     for part in ("a", "b", "warnings", "notes", "metrics", "changes", "common", "only_a", "only_b"):
         assert brief[part] == whole[part], part
-    assert len(blocks_of(compare_report(one, two, most=6))) == 6
+    assert len(blocks_of(compare_report(first, two, most=6))) == 6
     for name, points in brief["points"].items():
         assert [(p["a"], p["b"], p["n"]) for p in points] == [(p["a"], p["b"], p["n"]) for p in whole["points"][name]]
         assert brief["differences"][name]["zero"] == whole["differences"][name]["zero"]

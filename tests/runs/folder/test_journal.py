@@ -45,7 +45,7 @@ def result(position: int, score: float | None = 1.0) -> TraceResult:
 
 def positions(folder: Path) -> list[int]:
     """Read the positions of a run's results."""
-    return [found.position for found in ResultsFile(folder / RESULTS)]
+    return [match.position for match in ResultsFile(folder / RESULTS)]
 
 
 def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:
     journal.append([result(2), result(0)])
     journal.append([result(1, None)])
     journal.close()
-    found = ResultsFile(tmp_path / "run" / RESULTS)
-    assert list(found) == [result(0), result(1, None), result(2)]
-    assert (len(found), found[-1], found[0:2]) == (3, result(2), [result(0), result(1, None)])
+    actual = ResultsFile(tmp_path / "run" / RESULTS)
+    assert list(actual) == [result(0), result(1, None), result(2)]
+    assert (len(actual), actual[-1], actual[0:2]) == (3, result(2), [result(0), result(1, None)])
 
 
 def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_of_two_lines_about_one_trace_the_later_counts(tmp_path: Path) -> None:
     """A trace judged again replaces its first line, in what is read and in the sorted file."""
     journal = Journal(tmp_path, MANIFEST_)
     journal.append([result(1), result(0, None), result(0, 0.5)])
-    assert [found.scores["MRR"] for found in ResultsFile(tmp_path / RESULTS)] == [0.5, 1.0]
+    assert [match.scores["MRR"] for match in ResultsFile(tmp_path / RESULTS)] == [0.5, 1.0]
     index = journal.sort()
     assert list(index.scores["MRR"]) == [0.5, 1.0]
     assert index.bounds["MRR"] == {}
@@ -170,7 +170,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
     with pytest.raises(OSError, match="No such file"):
         write_atomically(tmp_path / "gone" / "file", b"new")
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+    assert [match.name for match in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_reader_refuses_later_versions(tmp_path: Path) -> None:

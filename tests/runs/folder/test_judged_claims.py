@@ -11,7 +11,7 @@ from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, NoVerdict, Verd
 from judge_eval.views.claims import claims_in_words, cover_sentence, cover_word, needed_first
 from tests.support.claims import SAID, claimed, espresso, outcome_of
 
-BY_SIGN = {sign: said for said, sign in CLAIM_SIGNS.items()}
+BY_SIGN = {sign: answers for answers, sign in CLAIM_SIGNS.items()}
 
 
 def judged(signs: str, together: object = "unasked") -> JudgedClaim:
@@ -43,8 +43,8 @@ def judged(signs: str, together: object = "unasked") -> JudgedClaim:
 )
 def test_one_rule_says_whether_a_claim_is_covered(signs: str, together: object, cover: str, word: str) -> None:
     """In full by one chunk or by all together; what a missing verdict leaves open is not known."""
-    one = judged(signs, together)
-    assert (one.cover, cover_word(one), one.signs) == (cover, word, signs)
+    first = judged(signs, together)
+    assert (first.cover, cover_word(first), first.signs) == (cover, word, signs)
 
 
 def test_not_known_is_what_the_missing_verdicts_could_change() -> None:
@@ -53,7 +53,7 @@ def test_not_known_is_what_the_missing_verdicts_could_change() -> None:
         row = "".join(signs)
         gaps = row.count("!")
         ways = [judged(row.replace("!", "{}").format(*fill)) for fill in product(".~+x", repeat=gaps)]
-        covers = {one.cover == "covered" for one in ways}
+        covers = {item.cover == "covered" for item in ways}
         cover = judged(row).cover
         assert (cover == "unknown") == (len(covers) == 2)
         assert cover == "unknown" or {cover == "covered"} == covers
@@ -63,15 +63,15 @@ def test_the_signs_of_a_trace_come_from_its_verdicts() -> None:
     """A chunk without a verdict, or whose verdict says nothing of claims, has no sign of its own."""
     trace = espresso()[1]
     outcomes = [outcome_of(trace, rank) for rank in range(3)]
-    told = judged_claims(ClaimsJudged(claims=trace.claims or ()), outcomes)
-    assert told is not None
-    assert [one.signs for one in told] == ["+!.", ".!."]
-    assert told[0].ranks("full") == (1,)
-    assert told[0].ranks(None) == (2,)
+    result = judged_claims(ClaimsJudged(claims=trace.claims or ()), outcomes)
+    assert result is not None
+    assert [item.signs for item in result] == ["+!.", ".!."]
+    assert result[0].ranks("full") == (1,)
+    assert result[0].ranks(None) == (2,)
     silent = Verdict(chunk_id="a", grade=1, relevant=True)
     failed = NoVerdict(chunk_id="b", why="refused")
-    (one,) = judged_claims(ClaimsJudged(claims=(Claim(id="c", text="So."),)), [silent, failed]) or ()
-    assert one.signs == "!!"
+    (first,) = judged_claims(ClaimsJudged(claims=(Claim(id="c", text="So."),)), [silent, failed]) or ()
+    assert first.signs == "!!"
     assert judged_claims(None, outcomes) is None
 
 
@@ -79,10 +79,10 @@ def test_what_is_missing_stands_first() -> None:
     """Missing, partly, not known, covered; of each the vital ones, else the reference's order."""
     trace = claimed("q", {"a": "+", "b": ".", "c": "~", "d": ".", "e": "!"}, okay=["b"], texts={"d": "D is so."})
     rows = [outcome_of(claimed("q", {name: s}), 0) for name, s in {"a": "+", "c": "~"}.items()]
-    supports = tuple(one for row in rows if row.kind == "verdict" for one in row.supports or ())
+    supports = tuple(item for row in rows if row.kind == "verdict" for item in row.supports or ())
     verdict = Verdict(chunk_id="q-1", grade=1, relevant=True, supports=supports)
     claims = judged_claims(ClaimsJudged(claims=trace.claims or (), together={"e": None}), [verdict]) or ()
-    assert [one.claim.id for one in needed_first(claims)] == ["d", "b", "c", "e", "a"]
+    assert [item.claim.id for item in needed_first(claims)] == ["d", "b", "c", "e", "a"]
     assert cover_sentence(claims) == "1 of 5 claims covered; 2 not covered; 1 partly covered; 1 not known"
     assert claims_in_words(claims)[1] == "not covered (vital): D is so."
     assert cover_sentence([]) == "the reference makes no claim"

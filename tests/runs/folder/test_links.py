@@ -122,7 +122,7 @@ def test_a_folder_of_runs_may_be_reached_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "runs").symlink_to(tmp_path / "there")
     folder = judged(tmp_path / "runs")
-    assert [found for found, _ in list_runs(tmp_path / "runs")] == [folder]
+    assert [result for result, _ in list_runs(tmp_path / "runs")] == [folder]
     assert len(EvalRun.load(folder).results) == 12
     add_label(folder, Label(trace_id="q1", chunk_id="q1-a", label=1))
     assert len(given_labels(folder)) == 1
@@ -163,10 +163,10 @@ def test_a_broken_manifest_hides_nothing_else(tmp_path: Path, kind: str) -> None
     assert find_run(EvalRun.load(own).id[:8], root) == own
     with pytest.raises(RunError, match=r"manifest.json: "):
         find_run(other.name, root)
-    told = CliRunner().invoke(app, ["runs", "list", "--out", str(root)])
-    assert told.exit_code == 0, told.output
-    assert "unreadable" in told.stdout
-    assert f"{other.name}/manifest.json: not a run's manifest" in " ".join(told.stdout.split()) or kind.endswith(
+    result = CliRunner().invoke(app, ["runs", "list", "--out", str(root)])
+    assert result.exit_code == 0, result.output
+    assert "unreadable" in result.stdout
+    assert f"{other.name}/manifest.json: not a run's manifest" in " ".join(result.stdout.split()) or kind.endswith(
         "version"
     )
     listed = CliRunner().invoke(app, ["runs", "list", "--out", str(root), "--json"])

@@ -39,10 +39,10 @@ def judged(data: list[Trace], out: Path, shard: tuple[int, int] | None = None, *
 
 def plain(run: EvalRun) -> dict[str, object]:
     """The manifest without ids and times."""
-    told = run.manifest.model_dump(mode="json")
+    result = run.manifest.model_dump(mode="json")
     for name in ("id", "created", "finished"):
-        del told[name]
-    return told
+        del result[name]
+    return result
 
 
 def test_merged_shards_equal_the_run_of_one_machine(tmp_path: Path) -> None:
@@ -91,16 +91,16 @@ def test_shard_resumes_its_own_run_only(tmp_path: Path) -> None:
 def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
     """Missing, doubled, whole, differently judged and unfinished shards are refused by name."""
     data = dataset(12)
-    one, two, three = (str(judged(data, tmp_path, (index, 3)).folder) for index in (1, 2, 3))
+    first, two, three = (str(judged(data, tmp_path, (index, 3)).folder) for index in (1, 2, 3))
     other = str(judged(dataset(13), tmp_path, (3, 3)).folder)
     graded = str(judged(data, tmp_path, (3, 3), prompt="support/graded").folder)
     whole = str(judged(data, tmp_path).folder)
     cases = {
-        "missing: shard 3/3": [one, two],
-        f"shard 2/3 is given twice: {two}, {two}": [one, two, two, three],
-        "the data differ": [one, two, other],
-        "the judge differs in": [one, two, graded],
-        "judged the whole dataset": [one, two, whole],
+        "missing: shard 3/3": [first, two],
+        f"shard 2/3 is given twice: {two}, {two}": [first, two, two, three],
+        "the data differ": [first, two, other],
+        "the judge differs in": [first, two, graded],
+        "judged the whole dataset": [first, two, whole],
         "no runs to merge": [],
     }
     for words, folders in cases.items():
@@ -108,10 +108,10 @@ def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
             merge(folders, tmp_path / "merged")
         assert words in str(caught.value)
     manifest = Path(three) / "manifest.json"
-    told = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**told, "status": "interrupted"}, indent=2))
+    document = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**document, "status": "interrupted"}, indent=2))
     with pytest.raises(RunError, match="did not finish"):
-        merge([one, two, three], tmp_path / "merged")
+        merge([first, two, three], tmp_path / "merged")
     assert not list((tmp_path / "merged").glob("*")) if (tmp_path / "merged").exists() else True
 
 
@@ -153,16 +153,16 @@ def test_merged_runs_are_merged(tmp_path: Path) -> None:
     """Shards merged in two steps, in any order, give the run of one machine byte for byte."""
     data = dataset(40)
     whole = judged(data, tmp_path / "whole")
-    one, two, three, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4))
+    first, two, three, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4))
     with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(partial=True merges without\)"):
         merge([four, two], tmp_path / "parts")
     left = merge([four, two], tmp_path / "parts", partial=True)
-    right = merge([three, one], tmp_path / "parts", partial=True)
+    right = merge([three, first], tmp_path / "parts", partial=True)
     assert left.folder is not None
     assert right.folder is not None
     assert str(left.manifest.dataset.shard) == "2+4/4"
     assert left.aggregates["AP@5"].n == left.manifest.tally.traces == len(left.results)
-    for folders in ([left.folder, right.folder], [one, left.folder, three], [left.folder, three, one]):
+    for folders in ([left.folder, right.folder], [first, left.folder, three], [left.folder, three, first]):
         merged = merge(folders, tmp_path / "merged")
         assert merged.folder is not None
         assert (merged.folder / "results.jsonl").read_bytes() == (whole.folder or Path()).joinpath(
@@ -229,15 +229,15 @@ def test_shards_and_merge_on_the_command_line(tmp_path: Path) -> None:
     for shard in ("1/2", "2/2"):
         done = runner.invoke(app, [*base, "--shard", shard])
         assert done.exit_code == 0, done.output
-        told = json.loads(done.stdout)
-        ids.append(told["id"])
-        assert told["dataset"]["shard"]["count"] == 2
+        document = json.loads(done.stdout)
+        ids.append(document["id"])
+        assert document["dataset"]["shard"]["count"] == 2
     merged = runner.invoke(app, ["runs", "merge", *ids, "--out", out, "--json", "--label", "all"])
     assert merged.exit_code == 0, merged.output
-    told = json.loads(merged.stdout)
-    assert told["tally"]["traces"] == 20
-    assert told["label"] == "all"
-    assert told["dataset"]["shard"] is None
+    document = json.loads(merged.stdout)
+    assert document["tally"]["traces"] == 20
+    assert document["label"] == "all"
+    assert document["dataset"]["shard"] is None
     assert runner.invoke(app, [*base, "--shard", "3/2"]).exit_code == 2
 
 

@@ -74,17 +74,17 @@ def test_a_run_tells_of_itself_while_it_is_judged(tmp_path: Path, monkeypatch: p
 
 def test_it_is_told_at_once_and_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In ten seconds and a half a run tells of itself eleven times, whatever happens in them."""
-    told: list[float] = []
+    messages: list[float] = []
 
     async def ten_seconds() -> None:
         loop = asyncio.get_running_loop()
-        monkeypatch.setattr(telling_module, "write_progress", lambda *_: told.append(loop.time()))
+        monkeypatch.setattr(telling_module, "write_progress", lambda *_: messages.append(loop.time()))
         async with publishing(tmp_path, lambda: progress(loop.time(), int(loop.time()))):
             for _ in range(1050):
                 await asyncio.sleep(0.01)
 
     virtual_time.run(ten_seconds())
-    assert told == pytest.approx([second * PROGRESS_EVERY for second in range(11)])
+    assert messages == pytest.approx([second * PROGRESS_EVERY for second in range(11)])
 
 
 @pytest.mark.parametrize("ending", ["fails", "is stopped"])
@@ -145,15 +145,15 @@ def test_silence_is_counted_from_the_last_news(tmp_path: Path) -> None:
         at=datetime.now(UTC) - timedelta(minutes=2), traces=0, verdicts=0, failed=0, calls=0, hits=0, retries=0
     )
     write_progress(tmp_path, news)
-    told, silent = read_progress(tmp_path)
-    assert told == news
+    result, silent = read_progress(tmp_path)
+    assert result == news
     assert 120 <= silent < 180
     (tmp_path / PROGRESS).unlink()
     (tmp_path / "results.jsonl").write_text("")
     hour_ago = datetime.now(UTC).timestamp() - 3600
     os.utime(tmp_path / "results.jsonl", (hour_ago, hour_ago))
-    told, silent = read_progress(tmp_path)
-    assert told is None
+    result, silent = read_progress(tmp_path)
+    assert result is None
     assert 3600 <= silent < 3700
 
 
@@ -189,10 +189,10 @@ def test_the_rate_is_that_of_late() -> None:
     rating = Speed()
     rating.rate(progress(0, 0, total=2000))
     rating.rate(progress(1, 1000, total=2000))
-    told: tuple[Any, Any] = (None, None)
+    result: tuple[Any, Any] = (None, None)
     for second in range(2, 101):
-        told = rating.rate(progress(second, 1000 + second, total=2000))
-    assert told == pytest.approx((3.0, 900.0))
+        result = rating.rate(progress(second, 1000 + second, total=2000))
+    assert result == pytest.approx((3.0, 900.0))
 
 
 def test_what_is_not_known_is_not_told() -> None:

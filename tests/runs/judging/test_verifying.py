@@ -34,15 +34,15 @@ def test_a_run_as_it_was_written_is_whole(tmp_path: Path) -> None:
     folder = judged(tmp_path, 600)
     add_label(folder, Label(trace_id="q1", chunk_id="q1-a", label=1))
     write_parts(Run.at(folder))
-    found = verify(folder)
-    assert (found.condition, found.findings, found.results) == ("whole", (), 600)
+    result = verify(folder)
+    assert (result.condition, result.findings, result.results) == ("whole", (), 600)
 
 
 @pytest.mark.parametrize("name", ["overlap", "chat", "panel"])
 def test_runs_of_version_0_1_0_are_unverified(name: str) -> None:
     """They hold no digest, and nothing in them contradicts itself."""
-    found = verify(KEPT / name)
-    assert (found.condition, found.findings) == ("unverified", ())
+    result = verify(KEPT / name)
+    assert (result.condition, result.findings) == ("unverified", ())
 
 
 @pytest.mark.parametrize("name", ["overlap", "chat", "panel"])
@@ -118,10 +118,10 @@ def test_a_changed_manifest_is_told(tmp_path: Path, old: bool) -> None:
     path.write_text(json.dumps(manifest))
     if old:
         no_digest(folder)
-    found = told(folder)
-    assert "manifest.json: aggregates.AP@3: mean is 0.25, and the results give 1" in found
-    assert "manifest.json: tally.failed_verdicts is 2, and the results give 0" in found
-    assert ("manifest.json: what it says of metrics, means or counts was changed" in found) != old
+    result = told(folder)
+    assert "manifest.json: aggregates.AP@3: mean is 0.25, and the results give 1" in result
+    assert "manifest.json: tally.failed_verdicts is 2, and the results give 0" in result
+    assert ("manifest.json: what it says of metrics, means or counts was changed" in result) != old
     path.write_text("{")
     assert told(folder)[0].startswith("manifest.json: not a run's manifest")
 
@@ -149,10 +149,10 @@ def test_links_and_other_files_are_told(tmp_path: Path) -> None:
     (folder / "labels.jsonl").write_text("no label\n")
     (folder / ".lock").unlink()
     (folder / ".lock").symlink_to(tmp_path / "elsewhere")
-    found = told(folder)
-    assert ".lock: it is a link, which is never followed" in found
-    assert "labels.jsonl:1: not a label; the file was changed or damaged" in found
-    assert "traces.parquet: not what was written; it is passed over" in found
+    result = told(folder)
+    assert ".lock: it is a link, which is never followed" in result
+    assert "labels.jsonl:1: not a label; the file was changed or damaged" in result
+    assert "traces.parquet: not what was written; it is passed over" in result
     (folder / "results.jsonl").rename(tmp_path / "moved")
     (folder / "results.jsonl").symlink_to(tmp_path / "moved")
     assert any("results.jsonl: cannot be read: it is a link" in text for text in told(folder))

@@ -85,8 +85,8 @@ def test_verbs_read_and_write_a_folder_behind_a_url(place: str, data: Path, tmp_
 def test_shards_are_merged_behind_a_url(place: str, data: Path) -> None:
     """Shards of several machines are merged where they lie, and the merged run goes there too."""
     ids = [json.loads(judge(place, data, "--shard", f"{k}/2", "--json").stdout)["id"] for k in (1, 2)]
-    told = json.loads(call("runs", "merge", *ids, "--out", place, "--json").stdout)
-    assert told["tally"]["traces"] == 12
+    document = json.loads(call("runs", "merge", *ids, "--out", place, "--json").stdout)
+    assert document["tally"]["traces"] == 12
     assert sum(name.endswith("/results.jsonl") for name in there(place)) == 3
 
 
@@ -106,19 +106,19 @@ def test_python_judges_into_a_url_and_opens_a_run_behind_one(
 
 def test_a_copy_that_was_cut_short_never_goes_back(place: str, data: Path, tmp_path: Path) -> None:
     """A run that was half brought when a kill came is brought anew; its half is not pushed over the whole."""
-    told = json.loads(judge(place, data, "--json").stdout)
+    document = json.loads(judge(place, data, "--json").stdout)
     root = mirror.place_of_runs(place)
     (folder,) = (path for path in root.iterdir() if path.is_dir())
     (folder / ".synced").write_text('{"bringing": true}')
     (folder / "manifest.json").write_text((folder / "manifest.json").read_text().replace("done", "failed"))
     judge(place, data, "--label", "next")
-    shown = json.loads(call("show", told["id"], "--out", place, "--json").stdout)
+    shown = json.loads(call("show", document["id"], "--out", place, "--json").stdout)
     assert shown["status"] == "done"
 
 
 def test_what_changed_there_is_brought_again(place: str, data: Path, tmp_path: Path) -> None:
     """A run that another machine resumed or replaced is read anew; an unchanged one is not copied again."""
-    told = json.loads(judge(place, data, "--json").stdout)
+    document = json.loads(judge(place, data, "--json").stdout)
     root = mirror.place_of_runs(place)
     (folder,) = (path for path in root.iterdir() if path.is_dir())
     stamp = (folder / "results.jsonl").stat().st_mtime_ns
@@ -131,7 +131,7 @@ def test_what_changed_there_is_brought_again(place: str, data: Path, tmp_path: P
     with system.open(f"{base}/manifest.json", "wb") as file:
         file.write(json.dumps(changed, indent=2).encode())
     shown = json.loads(call("show", "latest", "--out", place, "--json").stdout)
-    assert (shown["id"], shown["label"]) == (told["id"], "changed elsewhere")
+    assert (shown["id"], shown["label"]) == (document["id"], "changed elsewhere")
 
 
 def test_a_run_that_cannot_be_pushed_is_kept_and_pushed_later(
@@ -144,10 +144,10 @@ def test_a_run_that_cannot_be_pushed_is_kept_and_pushed_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(mirror.transfer, "push", fails)
-        told = judge(place, data, code=2).output
-    assert "the bucket is gone" in told
+        output = judge(place, data, code=2).output
+    assert "the bucket is gone" in output
     (folder,) = mirror.place_of_runs(place).iterdir()
-    assert str(folder) in told.replace("\n", "")
+    assert str(folder) in output.replace("\n", "")
     assert load_manifest(folder).status == "done"
     judge(place, data)
     assert sum(name.endswith("/results.jsonl") for name in there(place)) == 2
@@ -169,18 +169,18 @@ def test_no_secret_of_a_url_is_written_down(tmp_path: Path, monkeypatch: pytest.
 
 def test_datasets_and_runs_live_in_s3(s3: str, tmp_path: Path) -> None:
     """With a server that speaks S3: a dataset is read from it, runs are written, listed, compared there."""
-    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    single, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     plain = {"Content-Type": "application/octet-stream"}
     put = urllib.request.Request(f"{s3}/bucket/data.jsonl", LINES.encode(), plain, method="PUT")
     urllib.request.urlopen(put, timeout=60).close()
     runs = "s3://bucket/runs"
     judge = ("run", "s3://bucket/data.jsonl", "--model", "fake/overlap", "--out", runs, "-q", "--columnar")
-    first = one(*judge, "--label", "main")
+    first = single(*judge, "--label", "main")
     assert "pushed to s3://bucket/runs/" in first.err
     two(*judge, "--label", "PR")
     listed = json.loads(two("runs", "list", "--out", runs, "--json").out)
     assert [run["label"] for run in listed] == ["PR", "main"]
-    assert "no difference" in one("compare", "label:main", "label:PR", "--out", runs).out
+    assert "no difference" in single("compare", "label:main", "label:PR", "--out", runs).out
     there = first.err.rpartition("pushed to ")[2].split()[0]
     assert "12 traces" in two("show", there).out
     missing = two("run", "s3://bucket/none.jsonl", "--model", "fake/overlap", "--out", runs, code=2)
@@ -197,14 +197,14 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
     """Killed with SIGKILL it loses nothing that was paid: --resume goes on; another machine goes on too."""
     data = tmp_path / "data.jsonl"
     data.write_text(LINES)
-    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    first, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     with ChatServer() as server:
         server.script(*[Canned()] * 10, *[Canned(fate="hang")] * 500)
         judge = (
             "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
             "--out", "s3://bucket/killed", "--resume=newest", "-q",
         )  # fmt: skip
-        process = one.start(*judge)
+        process = first.start(*judge)
         until(lambda: server.counts["hang"] >= 2 and lines_in(tmp_path / "one") >= 2, process)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
@@ -212,7 +212,7 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
         assert not json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)
         kept = lines_in(tmp_path / "one")
         before = server.counts["paid"]
-        one(*judge)
+        first(*judge)
         assert server.counts["paid"] - before <= 24 - 2 * kept
         (run,) = json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)
         assert (run["status"], run["tally"]["traces"]) == ("done", 12)
@@ -221,7 +221,7 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
         more.write_text(LINES.replace('"id": "q', '"id": "r'))
         again = ("run", more, *judge[2:])
         server.latency = 0.4
-        process = one.start(*again)
+        process = first.start(*again)
         enough = before + 24 - 2 * kept + 8
         until(lambda: server.counts["paid"] >= enough, process)
         process.send_signal(signal.SIGINT)
@@ -235,13 +235,13 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
         before = server.counts["paid"]
         two(*again)
         assert server.counts["paid"] - before <= 24 - done
-        newest = json.loads(one("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
+        newest = json.loads(first("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
         assert (newest["status"], newest["tally"]["traces"]) == ("done", 12)
 
 
 def test_the_storage_of_an_http_server_that_is_down_is_told(tmp_path: Path) -> None:
     """A storage that cannot be reached is one message without a traceback, before anything is paid."""
     machine = Machine(tmp_path / "one", "http://127.0.0.1:9")
-    told = machine("runs", "list", "--out", "s3://bucket/runs", code=2)
-    assert told.err.startswith("error: s3://bucket/runs")
-    assert "Traceback" not in told.err
+    result = machine("runs", "list", "--out", "s3://bucket/runs", code=2)
+    assert result.err.startswith("error: s3://bucket/runs")
+    assert "Traceback" not in result.err

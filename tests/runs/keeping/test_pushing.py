@@ -64,20 +64,20 @@ def pieces(files: dict[str, bytes]) -> list[dict[str, str]]:
 @pytest.mark.slow
 def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Path) -> None:
     """What was pushed before a kill -9 is not paid for again by another machine; the first one learns it."""
-    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    first, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     with ChatServer(latency=0.3) as server:
         judge = judging(server, data, "s3://bucket/parts")
-        process = one.start(*judge)
+        process = first.start(*judge)
         until(lambda: len(pieces(stored(s3, "bucket/parts"))) > 5, process)
         process.kill()
         process.communicate(timeout=60)
         server.latency = 0.0
         pushed = {line["trace_id"] for line in pieces(stored(s3, "bucket/parts"))}
         before = len(server.calls)
-        told = two(*judge, "--json")
-        run = json.loads(told.out)
+        result = two(*judge, "--json")
+        run = json.loads(result.out)
         assert (run["status"], run["tally"]["traces"]) == ("done", COUNT)
-        assert "waiting" in told.err
+        assert "waiting" in result.err
         asked = json.dumps(server.calls[before:])
         queries = {json.loads(line)["id"]: json.loads(line)["query"] for line in data.read_text().splitlines()}
         assert not [trace_id for trace_id in pushed if queries[trace_id] in asked]
@@ -89,7 +89,7 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
         assert files["results.jsonl"] == other.read_bytes()
         # The machine that was killed takes over what the other one made of the run, and judges nothing again.
         paid = server.counts["paid"]
-        again = json.loads(one(*judge[:-2], "--resume", run["id"], "-q", "--json").out)
+        again = json.loads(first(*judge[:-2], "--resume", run["id"], "-q", "--json").out)
         assert server.counts["paid"] == paid
         assert (again["status"], again["tally"]["traces"]) == ("done", COUNT)
         assert stored(s3, "bucket/parts")["results.jsonl"] == other.read_bytes()
@@ -98,15 +98,15 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
 @pytest.mark.slow
 def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> None:
     """Stopped by SIGTERM a run is pushed as it is: another machine goes on, and no verdict is paid twice."""
-    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    first, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     with ChatServer(latency=0.2) as server:
         judge = judging(server, data, "s3://bucket/stopped")
-        process = one.start(*judge)
+        process = first.start(*judge)
         until(lambda: server.counts["paid"] > 20, process)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode == 143, told
-        assert b"pushed to s3://bucket/stopped/" in told
+        _, result = process.communicate(timeout=60)
+        assert process.returncode == 143, result
+        assert b"pushed to s3://bucket/stopped/" in result
         files = stored(s3, "bucket/stopped")
         assert set(files) == {"results.jsonl", "manifest.json"}
         assert json.loads(files["manifest.json"])["status"] == "interrupted"
@@ -130,30 +130,30 @@ def test_a_push_after_sigterm_is_bounded(s3: str, tmp_path: Path, data: Path) ->
         paid = server.counts["paid"]
         until(lambda: server.counts["paid"] > paid + 4, process)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode == 143, told
+        _, outcome = process.communicate(timeout=60)
+        assert process.returncode == 143, outcome
     assert way.stalled.is_set()  # nothing went through, and nobody waited for it
-    found = re.search(r"not pushed within 0.5 s: .* lacks (\d+) results .* `judge-eval (.*?)`", told.decode())
-    assert found, told
+    result = re.search(r"not pushed within 0.5 s: .* lacks (\d+) results .* `judge-eval (.*?)`", outcome.decode())
+    assert result, outcome
     ((folder, manifest),) = run_folders(next((machine.shell.folder / "staging").iterdir()))
     there = {line["trace_id"] for line in pieces(stored(s3, "bucket/slow"))}
     # A piece that came whole before its receipt was held back is not known to be there.
-    assert int(found[1]) >= manifest.tally.traces - len(there) > 0
+    assert int(result[1]) >= manifest.tally.traces - len(there) > 0
     way.stalled.clear()
-    machine(*shlex.split(found[2]))
+    machine(*shlex.split(result[2]))
     assert stored(s3, "bucket/slow")["results.jsonl"] == (folder / "results.jsonl").read_bytes()
 
 
 @pytest.mark.slow
 def test_a_run_that_another_machine_judges_is_left_alone(s3: str, tmp_path: Path, data: Path) -> None:
     """Going on with a run that is alive elsewhere is refused, after a look; it ends undisturbed."""
-    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    first, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     with ChatServer(latency=1.0) as server:
         judge = judging(server, data, "s3://bucket/alive")
-        process = one.start(*judge)
+        process = first.start(*judge)
         until(lambda: "pushing.json" in stored(s3, "bucket/alive"), process)
-        told = two(*judge, code=2)
-        assert "another machine is judging this run" in told.err
+        result = two(*judge, code=2)
+        assert "another machine is judging this run" in result.err
         server.latency = 0.0
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
@@ -176,10 +176,10 @@ def test_where_the_push_failed_resuming_pushes_and_judges_nothing(tmp_path: Path
             running.kill()
             running.wait()
             server.latency = 0.0
-            _, told = process.communicate(timeout=100)
-            assert process.returncode == 2, told
-            assert b"--resume" in told
-            assert b"Traceback" not in told
+            _, result = process.communicate(timeout=100)
+            assert process.returncode == 2, result
+            assert b"--resume" in result
+            assert b"Traceback" not in result
             assert server.counts["paid"] == 2 * COUNT
             running = storage(port)
             done = machine(*judge, "--json")
@@ -203,9 +203,9 @@ def pulled_whole(url: str, out: Path, whole: bytes) -> bool:
         if "not a run's manifest" in str(error):
             return False
         raise
-    found = (folder / "results.jsonl").read_bytes()
-    assert whole.startswith(found)
-    return found == whole
+    result = (folder / "results.jsonl").read_bytes()
+    assert whole.startswith(result)
+    return result == whole
 
 
 def test_many_pushes_make_few_pieces_that_are_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +275,9 @@ def test_lines_of_a_killed_machine_join_those_of_the_other(tmp_path: Path, monke
     push(other, url)
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     bring_run(place_of_runs(url) / folder.name)
-    found = EvalRun.load(folder)
-    assert found.status == "running"  # there is more of it than its seal tells of
-    assert [one.trace_id for one in found.results] == ["q0", "q1", "q2", "q3", "q4"]
+    result = EvalRun.load(folder)
+    assert result.status == "running"  # there is more of it than its seal tells of
+    assert [item.trace_id for item in result.results] == ["q0", "q1", "q2", "q3", "q4"]
     bring_run(folder)
     assert len(EvalRun.load(folder).results) == 5
 
@@ -312,12 +312,12 @@ def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest
     listed = system.ls
 
     def merging(*given: object, **more: object) -> object:
-        found = listed(*given, **more)
+        result = listed(*given, **more)
         if (place / short[0]).exists():
             (place / piece_name(NO_BASE, 0, 16)).write_bytes(first + second)
             for name in short:
                 (place / name).unlink()
-        return found
+        return result
 
     monkeypatch.setattr(system, "ls", merging)
     pieced = copy_results(system, str(place), tmp_path / "results.jsonl")

@@ -93,18 +93,18 @@ def test_tags_break_a_metric_down_with_counts_of_failures() -> None:
     """Each tag has mean, n and failures; a tag whose traces all failed has no mean, and is not left out."""
     nan = math.nan
     tags = [("a",), ("a", "b"), ("b",), ("c",)]
-    found = aggregate([1.0, 0.0, nan, nan], {2: (0.0, 1.0), 3: (0.0, 1.0)}, tags=tags)
-    assert list(found.tags) == ["a", "b", "c"]
-    assert (found.tags["a"].mean, found.tags["a"].n, found.tags["a"].n_failed) == (0.5, 2, 0)
-    assert (found.tags["b"].mean, found.tags["b"].n, found.tags["b"].n_failed) == (0.25, 1, 1)
-    assert (found.tags["c"].mean, found.tags["c"].n, found.tags["c"].n_failed) == (None, 0, 1)
+    result = aggregate([1.0, 0.0, nan, nan], {2: (0.0, 1.0), 3: (0.0, 1.0)}, tags=tags)
+    assert list(result.tags) == ["a", "b", "c"]
+    assert (result.tags["a"].mean, result.tags["a"].n, result.tags["a"].n_failed) == (0.5, 2, 0)
+    assert (result.tags["b"].mean, result.tags["b"].n, result.tags["b"].n_failed) == (0.25, 1, 1)
+    assert (result.tags["c"].mean, result.tags["c"].n, result.tags["c"].n_failed) == (None, 0, 1)
 
 
 def test_an_empty_run_has_no_numbers_and_no_nan() -> None:
     """Over no trace there is no mean, no interval, no percentile; the record writes and reads back."""
-    found = aggregate([], {})
-    assert (found.mean, found.interval, found.quantiles, found.n) == (None, None, None, 0)
-    assert Aggregate.model_validate_json(found.model_dump_json()) == found
+    result = aggregate([], {})
+    assert (result.mean, result.interval, result.quantiles, result.n) == (None, None, None, 0)
+    assert Aggregate.model_validate_json(result.model_dump_json()) == result
 
 
 def test_resume_keeps_clusters_and_tags(tmp_path: Path) -> None:

@@ -27,11 +27,11 @@ def test_an_interval_ends_where_the_metric_ends() -> None:
 
 def test_a_metric_without_a_greatest_value_ends_at_zero_alone() -> None:
     """DCG has no greatest value: only the lower end is cut."""
-    told = aggregate([0.0, 9.0, 9.0], {}, limits=parse_metric("DCG@5").limits)
+    result = aggregate([0.0, 9.0, 9.0], {}, limits=parse_metric("DCG@5").limits)
     free = aggregate([0.0, 9.0, 9.0], {})
-    assert told.interval is not None
+    assert result.interval is not None
     assert free.interval is not None
-    assert told.interval == (0.0, free.interval[1])
+    assert result.interval == (0.0, free.interval[1])
 
 
 def test_a_judge_that_finds_more_than_is_said_to_exist_is_named() -> None:
@@ -59,6 +59,6 @@ def test_a_judge_that_finds_more_than_is_said_to_exist_is_named() -> None:
         interval = run.aggregate(name).interval
         assert interval is not None
         assert 0 <= interval[0] <= interval[1] <= 1
-    told = "7 traces have more relevant verdicts than relevant_total says (t0, t1, t2, t3, t4, ...)"
-    assert f"{told}; those found are counted" in [remark.text for remark in remarks_of(run.manifest)]
+    message = "7 traces have more relevant verdicts than relevant_total says (t0, t1, t2, t3, t4, ...)"
+    assert f"{message}; those found are counted" in [remark.text for remark in remarks_of(run.manifest)]
     assert rescore(run, ["P@3"]).manifest.tally.beyond_total == 7

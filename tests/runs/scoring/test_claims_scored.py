@@ -73,9 +73,9 @@ def test_a_run_by_claims_has_the_figures_of_the_formulas(tmp_path: Path) -> None
         assert "no-claims" not in aggregate.tags
         assert aggregate.tags["together"].n == 4
     assert run.aggregates["AP@5"].n_undefined == 0
-    said = " ".join(remark.text for remark in remarks_of(run.manifest))
-    assert "3 traces have no claim that ClaimRecall@5, ClaimPrecision@3" in said
-    assert "4 traces have no claim that ClaimRecall(partial=half,of=vital)@5, Sufficiency@5" in said
+    message = " ".join(remark.text for remark in remarks_of(run.manifest))
+    assert "3 traces have no claim that ClaimRecall@5, ClaimPrecision@3" in message
+    assert "4 traces have no claim that ClaimRecall(partial=half,of=vital)@5, Sufficiency@5" in message
 
 
 def test_a_finished_run_is_scored_by_claims_without_a_call(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_finished_run_is_scored_by_claims_without_a_call(tmp_path: Path) -> No
     again = rescore(EvalRun.load(run.folder), METRICS)
     for name in METRICS:
         assert again.aggregates[name] == whole.aggregates[name]
-    told = Shell(tmp_path)("score", str(run.folder), "--metrics", "alpha-NDCG@10,ERR_IA@10", "--json")
-    assert told.code == 0, told
-    aggregates = json.loads(told.out)["aggregates"]
+    result = Shell(tmp_path)("score", str(run.folder), "--metrics", "alpha-NDCG@10,ERR_IA@10", "--json")
+    assert result.code == 0, result
+    aggregates = json.loads(result.out)["aggregates"]
     assert list(aggregates) == ["alpha-NDCG@10", "ERR-IA@10"]
     assert aggregates["alpha-NDCG@10"]["n_undefined"] == NO_CLAIMS
     shown = Shell(tmp_path)("score", str(run.folder), "--metrics", "ClaimRecall@5")
@@ -133,9 +133,9 @@ def test_a_verdict_that_says_nothing_of_claims_is_a_missing_row() -> None:
     """In a trace that was judged by claims; as a chunk without a verdict is."""
     trace = claim_traces()[0]
     judgment = TrueJudge().judgment(trace)
-    told = judgment.outcomes[0]
-    assert told.kind == "verdict"
-    silent = told.model_copy(update={"supports": None})
+    result = judgment.outcomes[0]
+    assert result.kind == "verdict"
+    silent = result.model_copy(update={"supports": None})
     outcomes = (silent, *judgment.outcomes[1:])
     scorer = Scorer(["ClaimRecall@5", "AP@5"], BINARY, by_claims=True)
     ((scores, bounds),) = scorer.score([(trace, outcomes)], claims=[judgment.claims])
@@ -155,9 +155,9 @@ def test_a_judge_that_does_not_go_by_claims_is_refused_before_the_first_call(tmp
             made.plan(claim_traces())
     (tmp_path / "t.jsonl").write_bytes(CLAIMS.read_bytes())
     for more in (["--dry-run"], ["--out", "runs"]):
-        told = Shell(tmp_path)("run", "t.jsonl", "--model", "fake/overlap", "--metrics", "AP@5,ClaimRecall@5", *more)
-        assert told.code == 2, told
-        assert "ClaimRecall@5: it is not known which claims" in " ".join(told.err.split())
+        result = Shell(tmp_path)("run", "t.jsonl", "--model", "fake/overlap", "--metrics", "AP@5,ClaimRecall@5", *more)
+        assert result.code == 2, result
+        assert "ClaimRecall@5: it is not known which claims" in " ".join(result.err.split())
     assert not (tmp_path / "runs").exists()
 
 
@@ -172,8 +172,8 @@ def test_a_run_that_was_not_judged_by_claims_cannot_be_scored_by_them(tmp_path: 
         Scorer(["ClaimRecall@3"], BINARY).score(outcomes)
     failed: list[MetricError] = []
     scores = Scorer(["ClaimRecall@3", "AP@3"], BINARY).score(outcomes, failed)
-    assert [one["ClaimRecall@3"] for one, _ in scores] == [None, None]
-    assert [one["AP@3"] for one, _ in scores] == [1, 1]
+    assert [first["ClaimRecall@3"] for first, _ in scores] == [None, None]
+    assert [first["AP@3"] for first, _ in scores] == [1, 1]
     assert len(failed) == 1
 
 

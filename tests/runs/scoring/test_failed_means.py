@@ -106,9 +106,9 @@ def test_tags_and_lengths_in_which_failures_concentrate_are_named() -> None:
     assert (first.kind, first.name, first.failed, first.traces) == ("tag", "medicine", 12, 20)
     assert (first.others_failed, first.others) == (1, 60)
     assert first.p < 1e-6
-    told = next(remark.text for remark in remarks_of(run.manifest) if remark.about == "concentrated")
-    assert "tagged medicine have failed verdicts (12 of 20, others 1 of 60)" in told
-    assert f"resumes run {run.id[:8]} and judges only failed verdicts again" in told
+    result = next(remark.text for remark in remarks_of(run.manifest) if remark.about == "concentrated")
+    assert "tagged medicine have failed verdicts (12 of 20, others 1 of 60)" in result
+    assert f"resumes run {run.id[:8]} and judges only failed verdicts again" in result
 
 
 def test_long_chunks_that_fail_are_named() -> None:

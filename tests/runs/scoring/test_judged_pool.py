@@ -61,12 +61,12 @@ def by_trec_eval(run: EvalRun, qrels: dict[str, dict[str, int]], level: int) -> 
     pytrec_eval = pytest.importorskip("pytrec_eval")
     completed, ranked = {}, {}
     for result in run.results:
-        said = {o.chunk_id: o.grade for o in result.outcomes if o.kind == "verdict"}
-        completed[result.trace_id] = {**qrels[result.trace_id], **said}
+        values = {o.chunk_id: o.grade for o in result.outcomes if o.kind == "verdict"}
+        completed[result.trace_id] = {**qrels[result.trace_id], **values}
         ranked[result.trace_id] = {chunk.id: 1000.0 - n for n, chunk in enumerate(result.trace.chunks)}
     oracle = pytrec_eval.RelevanceEvaluator(completed, {"bpref", "ndcg", "ndcg_cut"}, relevance_level=level)
-    told: dict[str, dict[str, float]] = oracle.evaluate(ranked)
-    return told
+    messages: dict[str, dict[str, float]] = oracle.evaluate(ranked)
+    return messages
 
 
 @pytest.mark.foreign
@@ -79,11 +79,11 @@ def test_metrics_of_the_pool_are_trec_eval_s(prompt: str, highest: int, level: i
     names = MEASURES if highest > 1 else ["bpref"]
     made = Evaluator(backend, prompt=f"relevance/{prompt}", metrics=[*names, "AP@5"], cache=False)
     run = made.evaluate(tmp_path / "c", out=tmp_path / "runs")
-    told = by_trec_eval(run, qrels, level)
+    outcome = by_trec_eval(run, qrels, level)
     assert len(run.results) == QUERIES
     for result in run.results:
         for name in names:
-            assert result.scores[name] == pytest.approx(told[result.trace_id][name], abs=1e-9), name
+            assert result.scores[name] == pytest.approx(outcome[result.trace_id][name], abs=1e-9), name
     assert run.folder is not None
     again = rescore(EvalRun.load(run.folder), names)
     assert [again[name] for name in names] == [run[name] for name in names]
@@ -102,8 +102,10 @@ def test_where_the_judge_agrees_the_numbers_are_those_of_the_judgments(tmp_path:
     made = Evaluator(FakeBackend.table(table), prompt="support/graded", metrics=MEASURES, cache=False)
     scores = made.evaluate(data).results[0].scores
     oracle = pytrec_eval.RelevanceEvaluator({"q": grades}, {"bpref", "ndcg", "ndcg_cut"}, relevance_level=2)
-    told = oracle.evaluate({"q": {chunk["id"]: 100.0 - n for n, chunk in enumerate(chunks)}})["q"]
-    assert {name: scores[name] for name in MEASURES} == pytest.approx({name: told[name] for name in MEASURES}, abs=1e-9)
+    theirs = oracle.evaluate({"q": {chunk["id"]: 100.0 - n for n, chunk in enumerate(chunks)}})["q"]
+    assert {name: scores[name] for name in MEASURES} == pytest.approx(
+        {name: theirs[name] for name in MEASURES}, abs=1e-9
+    )
 
 
 def pooled(maximum: int, **grades: int) -> list[Trace]:
@@ -160,9 +162,9 @@ def test_a_folder_of_beir_is_scored_from_the_command_line(tmp_path: Path) -> Non
     collection(tmp_path / "c", 1, 1)
     shell = Shell(tmp_path)
     common = ["run", "c", "--model", "fake/hash", "--prompt", "relevance/binary", "--out", "runs", "--json"]
-    told = shell(*common, "--metrics", "bpref,infAP,AP@5")
-    assert told.code == 0, told
-    mean = json.loads(told.out)["aggregates"]["bpref"]["mean"]
+    result = shell(*common, "--metrics", "bpref,infAP,AP@5")
+    assert result.code == 0, result
+    mean = json.loads(result.out)["aggregates"]["bpref"]["mean"]
     assert 0 <= mean <= 1
     again = shell("score", "latest", "--metrics", "bpref", "--json", "--out", "runs")
     assert again.code == 0, again

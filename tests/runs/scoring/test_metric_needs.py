@@ -92,11 +92,11 @@ def test_the_command_line_refuses_before_the_first_call_and_in_a_dry_run(tmp_pat
     shell = Shell(tmp_path)
     for metric, line in (("bpref", 1), ("Recall@5", 5)):
         for more in (["--dry-run"], ["--out", "runs"], ["--out", "runs", "--shard", "1/2"]):
-            told = shell("run", "t.jsonl", "--model", "fake/overlap", "--metrics", f"AP@5,{metric}", *more)
-            assert told.code == 2, told
-            assert f"t.jsonl:{line}: " in told.err
-            assert metric in told.err
-            assert "Traceback" not in told.err
+            result = shell("run", "t.jsonl", "--model", "fake/overlap", "--metrics", f"AP@5,{metric}", *more)
+            assert result.code == 2, result
+            assert f"t.jsonl:{line}: " in result.err
+            assert metric in result.err
+            assert "Traceback" not in result.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -129,9 +129,9 @@ def test_a_run_that_a_metric_ended_can_be_scored_by_others(tmp_path: Path) -> No
     assert (run["AP@3"], run["DCG"]) == (1.0, None)
     again = rescore(run, ["P@3", "MRR"])
     assert (again["P@3"], again["MRR"]) == (1.0, 1.0)
-    told = Shell(tmp_path)("score", str(run.folder), "--metrics", "P@3", "--json")
-    assert told.code == 0, told
-    assert json.loads(told.out)["aggregates"]["P@3"]["mean"] == 1.0
+    outcome = Shell(tmp_path)("score", str(run.folder), "--metrics", "P@3", "--json")
+    assert outcome.code == 0, outcome
+    assert json.loads(outcome.out)["aggregates"]["P@3"]["mean"] == 1.0
 
 
 @pytest.mark.parametrize("finished", [0, 1, 3])

@@ -21,23 +21,23 @@ from tests.support.serving import judge, rows
 
 def missed(run: EvalRun) -> ClaimsMissed:
     """Return what a run misses, which was judged by claims."""
-    found = missed_claims(run.results)
-    assert found is not None
-    return found
+    result = missed_claims(run.results)
+    assert result is not None
+    return result
 
 
 def test_the_most_missed_stand_first() -> None:
     """By the share of traces, then by their number; of equals the vital ones, else as they come."""
-    told = missed(run_by_claims(espresso()))
-    listed = [(one.text, one.counts.missed, one.counts.known, one.traces) for one in told.missed]
+    result = missed(run_by_claims(espresso()))
+    listed = [(item.text, item.counts.missed, item.counts.known, item.traces) for item in result.missed]
     assert listed == [
         ("Claim c2 of What is in a flat white?", 2, 2, ("q3", "q4")),
         ("Between 18 and 20 grams of coffee go into a double shot.", 1, 1, ("q1",)),
         ("The shot takes 25 to 30 seconds.", 1, 1, ("q1",)),
         ("The water has about 93 degrees.", 1, 1, ("q1",)),
     ]
-    assert [one.frequency for one in told.missed[:2]] == ["in 2 of 2 traces", "in 1 of 1 trace (1 partly covered)"]
-    assert told.distinct == 4
+    assert [item.frequency for item in result.missed[:2]] == ["in 2 of 2 traces", "in 1 of 1 trace (1 partly covered)"]
+    assert result.distinct == 4
 
 
 def test_what_is_not_known_is_in_no_share() -> None:
@@ -47,17 +47,17 @@ def test_what_is_not_known_is_in_no_share() -> None:
         claimed("none", {}, chunks=["A text."]),
         claimed("lost", {"c": "."}, split=False),
     ]
-    told = missed(run_by_claims(data))
-    assert told.counts == CoverCounts(covered=1, missing=2, unknown=1)
-    (one,) = told.missed
-    assert one.frequency == "in 2 of 3 traces (1 more not known)"
-    assert one.counts.missed_share == 2 / 3
-    assert (told.traces, told.without_claims, told.not_judged) == (5, 1, 1)
-    assert told.sentence == (
+    result = missed(run_by_claims(data))
+    assert result.counts == CoverCounts(covered=1, missing=2, unknown=1)
+    (first,) = result.missed
+    assert first.frequency == "in 2 of 3 traces (1 more not known)"
+    assert first.counts.missed_share == 2 / 3
+    assert (result.traces, result.without_claims, result.not_judged) == (5, 1, 1)
+    assert result.sentence == (
         "1 of 3 claims covered (vital: 1 of 3; 1 more not known, as verdicts are missing; "
         "1 trace without a claim; 1 trace not judged by claims)"
     )
-    (tag,) = told.tags
+    (tag,) = result.tags
     assert tag.counts.covered_share == 1 / 3
     unknown = missed(run_by_claims([claimed("q", {"c": "!"})]))
     assert unknown.counts.covered_share is None
@@ -87,15 +87,15 @@ def test_the_counts_are_those_of_the_claims(made: list[tuple[str, dict[str, str]
     run = run_by_claims(data) if data else None
     if run is None:
         return
-    each = [one for r in run.results for one in judged_claims(r.claims, r.outcomes) or ()]
-    counts = Counter(one.cover for one in each)
-    told = missed(run)
-    assert told.counts == CoverCounts.of(counts)
-    assert told.vital == CoverCounts.of(Counter(one.cover for one in each if one.claim.vital))
+    each = [item for r in run.results for item in judged_claims(r.claims, r.outcomes) or ()]
+    counts = Counter(item.cover for item in each)
+    result = missed(run)
+    assert result.counts == CoverCounts.of(counts)
+    assert result.vital == CoverCounts.of(Counter(item.cover for item in each if item.claim.vital))
     for field in ("covered", "partly", "missing", "unknown"):
-        assert sum(getattr(tag.counts, field) for tag in told.tags) == counts[field]
-    assert sum(one.counts.missed for one in told.missed) == counts["partly"] + counts["missing"]
-    shares = [one.counts.missed_share or 0 for one in told.missed]
+        assert sum(getattr(tag.counts, field) for tag in result.tags) == counts[field]
+    assert sum(item.counts.missed for item in result.missed) == counts["partly"] + counts["missing"]
+    shares = [item.counts.missed_share or 0 for item in result.missed]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -114,9 +114,9 @@ def test_metrics_and_words_go_by_one_rule(made: list[dict[str, str]]) -> None:
     grades = GradeTable.from_rows([[0] * 3] * len(data), claims=table)
     for place, result in enumerate(results):
         each = judged_claims(result.claims, result.outcomes) or ()
-        vital = [one for one in each if one.claim.vital]
+        vital = [item for item in each if item.claim.vital]
         whole = sufficiency(grades)[place]
-        assert math.isnan(whole) if not vital else whole == all(one.cover == "covered" for one in vital)
+        assert math.isnan(whole) if not vital else whole == all(item.cover == "covered" for item in vital)
         recall = claim_recall(grades)[place]
-        alone = [bool(one.ranks("full")) for one in each]
+        alone = [bool(item.ranks("full")) for item in each]
         assert math.isnan(recall) if not each else recall == pytest.approx(sum(alone) / len(alone))
