@@ -45,10 +45,11 @@ def test_every_block_is_of_a_kind_that_is_executed() -> None:
 @pytest.mark.parametrize(
     "code", [pytest.param(code, marks=[pytest.mark.foreign] if needs_more(code) else []) for code in PYTHON]
 )
-def test_python_blocks_run(code: str, folder: Path) -> None:
-    """A Python block runs as it stands, against a server on loopback."""
+def test_python_blocks_run(code: str, tmp_path: Path) -> None:
+    """A Python block runs as it stands in an empty folder, after the first command of the page."""
     with ChatServer() as server:
-        done = python(code, folder, server.url)
+        assert shell(SHELL[0].splitlines()[0], tmp_path, server.url).returncode == 0
+        done = python(code, tmp_path, server.url)
     assert done.returncode == 0, done.stderr
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import settings
 
 ALL = os.environ.get("JUDGE_EVAL_EXAMPLES") == "all"
-USUAL = 100 if ALL else 25
+USUAL = 100 if ALL else 12
 """Of a property that states no number."""
 
 
 def examples(full: int, **options: Any) -> settings:
-    """Return the settings of a property: `full` cases in CI, a quarter of them (at least 8) by default."""
-    return settings(max_examples=full if ALL else max(min(8, full), full // 4), **options)
+    """Return the settings of a property: `full` cases in CI, an eighth of them (at least 8) by default."""
+    return settings(max_examples=full if ALL else max(min(8, full), full // 8), **options)
 
 
 def mostly_slow(*columns: Iterable[Any], every: int = 7) -> list[Any]:
