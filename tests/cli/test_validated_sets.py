@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from judge_eval.data.labelled_sets import read_sets
 from judge_eval.data.options import ReadOptions
@@ -228,8 +227,10 @@ def test_a_folder_of_sets_is_judged_by_the_shipped_prompts(desk: Desk) -> None:
     assert skipped == 1  # an unanswerable question has no reference
 
 
+@pytest.mark.foreign
 def test_figures_are_those_of_scikit_learn_and_intervals_by_question(desk: Desk) -> None:
     """Kappa and AUC are scikit-learn's, systems are ranked, and claims on one subject are one question."""
+    metrics = pytest.importorskip("sklearn.metrics")
     home = put(desk.folder / "dl", TREC)
     (row,) = table(desk, "--sets", home, "--prompt", "relevance/graded")
     chosen = ("--prompt", "relevance/graded", "--relevant", 2, "--metrics", "RR", "-q")
@@ -243,8 +244,8 @@ def test_figures_are_those_of_scikit_learn_and_intervals_by_question(desk: Desk)
     ]
     labels, grades = zip(*pairs, strict=True)
     relevant = [label >= 2 for label in labels]
-    assert row["kappa"]["value"] == pytest.approx(cohen_kappa_score(relevant, [grade >= 2 for grade in grades]))
-    assert row["auc"]["value"] == pytest.approx(roc_auc_score(relevant, grades))
+    assert row["kappa"]["value"] == pytest.approx(metrics.cohen_kappa_score(relevant, [grade >= 2 for grade in grades]))
+    assert row["auc"]["value"] == pytest.approx(metrics.roc_auc_score(relevant, grades))
     assert (row["traces"], row["kappa"]["traces"]) == (2, 2)
     assert (row["systems"]["value"], row["spearman"]["value"], row["systems"]["n"]) == (1.0, 1.0, 2)
     (claims,) = table(desk, "--sets", put(desk.folder / "wice", WICE), "--prompt", "support/binary")
