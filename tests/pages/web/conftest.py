@@ -125,7 +125,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         if kind == 0:
             return "there is no JSON in this"
         quote = "not in the chunk at all" if kind in (1, 4) else text[20:80]
-        return {"evidence": quote, "reason": "Because.", "verdict": kind > 3, "instruction_in_chunk": kind == 2}
+        return {"evidence": quote, "reason": "Because.", "verdict": kind > 3, "instruction_in_chunk": kind in (2, 5)}
 
     new = scripted(turned, folder / "runs", answer, label="PR #7", tags=["prod"])
     store = store_at(folder / "cache")
