@@ -9,7 +9,7 @@ import shlex
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,15 +175,19 @@ def advise_resume(folder: str, resumes: bool = True) -> None:
 def advising(root: Path, begun: datetime) -> Iterator[None]:
     """Say where the run is, and how to go on with it, if the block is interrupted or stopped."""
     from judge_eval.runs.folder.files import MANIFEST
-    from judge_eval.runs.keeping.lookup import run_folders
+    from judge_eval.runs.folder.run import load_manifest
 
     try:
         yield
     except (KeyboardInterrupt, Terminated):
-        interrupted = [folder for folder, manifest in run_folders(root) if manifest.status == "interrupted"]
-        newest = max(interrupted, key=lambda folder: (folder / MANIFEST).stat().st_mtime, default=None)
-        if newest is not None and (newest / MANIFEST).stat().st_mtime >= begun.timestamp():
-            advise_resume(str(newest))
+        # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
+        for path in sorted(root.glob(f"*/{MANIFEST}"), key=lambda path: path.stat().st_mtime, reverse=True):
+            if path.stat().st_mtime < begun.timestamp():
+                break
+            with suppress(JudgeEvalError):
+                if load_manifest(path.parent).status == "interrupted":
+                    advise_resume(str(path.parent))
+                    break
         raise
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
+from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
@@ -28,9 +30,12 @@ T = TypeVar("T")
 
 
 def scale_of(run: Run) -> Scale:
-    """Return the scale a run was judged on."""
+    """Return the scale a run was judged on; raises `DataError` if its manifest holds none that can be read."""
     scale = run.manifest.judge.get("scale")
-    return Scale.parse(scale) if scale is not None else BINARY
+    try:
+        return Scale.parse(scale) if scale is not None else BINARY
+    except DataError as error:
+        raise error.at(file=str((run.folder or Path()) / MANIFEST), field="judge.scale") from None
 
 
 def rescore(
