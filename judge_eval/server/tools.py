@@ -201,6 +201,6 @@ def _add_judging(
         async def judge_file(
             path: str, context: Context[Any, Any], label: str | None = None, limit: int | None = None
         ) -> str:
-            """Judge a dataset in a file of any known format and keep the run; call it again to continue one."""
-            run = await judged(path, context, label=label, limit=limit, resume=True)
+            """Judge a file of any known format and keep the run; a cancelled one goes on if called again."""
+            run = await judged(path, context, label=label, limit=limit, resume=True, new_if_done=True)
             return markdown_of(summary_view(run))
