@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from judge_eval.data.memory import InputRows
     from judge_eval.metrics import Metric
     from judge_eval.pools.pool import Pool
-    from judge_eval.runs.folder.records import Manifest, TraceResult
+    from judge_eval.runs.folder.records import Manifest, SliceBy, TraceResult
 
 
 class EvalRun(Run):
@@ -58,13 +58,16 @@ class EvalRun(Run):
             path = run_at(str(folder))
         return cls.at(path)
 
-    def compare(self, *others: Run, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
+    def compare(
+        self, *others: Run, metrics: Sequence[str] | None = None, seed: int = 0, by: Sequence[SliceBy] = ()
+    ) -> Comparison:
         """Compare this run, as the baseline, with others on their common traces.
 
         Args:
             others: The candidates, one or more.
             metrics: Names of metrics; those of this run if None.
             seed: Of the randomisation tests.
+            by: Also test each change by tag, language, length or source of the traces.
 
         Returns:
             Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
@@ -74,7 +77,7 @@ class EvalRun(Run):
         """
         from judge_eval.compare.compare import compare
 
-        return compare(self, *others, metrics=metrics, seed=seed)
+        return compare(self, *others, metrics=metrics, seed=seed, by=by)
 
     def scored_against(self, pool: Pool, metrics: Sequence[str | Metric] | None = None) -> Self:
         """Score this run against a pool of several runs, without a call.

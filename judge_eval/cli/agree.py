@@ -43,13 +43,12 @@ def agree(
     judge-eval agree label:claims cells.jsonl
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
     """
-    from judge_eval.cli.printing.output import print_record, say, show, show_more
+    from judge_eval.cli.printing.output import print_record, say, show
     from judge_eval.study import agree as agreement
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
     from judge_eval.study.matching import labels_of
     from judge_eval.study.systems import rank_systems
     from judge_eval.views.agreement import agreement_view, claim_agreement_view, rankings_view, raters_view
-    from judge_eval.views.slices import slices_section
 
     names, labels = list(runs), labelling.labels
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
@@ -85,8 +84,6 @@ def agree(
         give_json(result.model_dump_json(indent=2))
     else:
         show(agreement_view(result, whole=all_, another=len(loaded) == 2))
-        if result.slices:
-            show_more([slices_section(result.slices)])
         if not all_:
             differ = f" and the traces that differ (`{result.worst[0].trace_id}` most)" if result.worst else ""
             bins = "" if result.reliability is None else ", the bins of probabilities"

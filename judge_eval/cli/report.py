@@ -9,8 +9,9 @@ import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.common import output_flag
-from judge_eval.cli.flags.groups import without
+from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import verb
 from judge_eval.compare.options import Gates
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def report(
     chosen: OneRun,
     caching: CachingFlags,
+    numbers: Annotated[NumbersFlags, only("by")],
     gates: Annotated[Gates, without("baseline")],
     other: Annotated[
         list[str] | None,
@@ -68,7 +70,7 @@ def report(
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
     store = None if caching.no_cache else store_at(caching.location)
     try:
-        text = page_report(name, runs, PageSettings(store, max_traces, gate=_gate(runs, gates)))
+        text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, gate=_gate(runs, gates)))
     finally:
         close = getattr(store, "close", None)
         if close is not None:

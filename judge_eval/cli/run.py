@@ -72,7 +72,6 @@ def run(
     from judge_eval.trials.drift import watch_judge
     from judge_eval.views.pool import pool_view
     from judge_eval.views.run import cache_view, member_sections
-    from judge_eval.views.slices import run_slices, slices_section
 
     export.check_suffixes(output or (), SUFFIXES)
     if keeping.columnar:
@@ -122,14 +121,13 @@ def run(
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
+    done = done.sliced(*numbers.by) if numbers.by else done
     summary(done, json_, keeping.page(done))
     if not json_:
         if keeping.resume and earlier > 0:
             made = counted(done.manifest.tally.calls - earlier, "call")
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
-        if numbers.by:
-            show_more([slices_section(run_slices(done, numbers.by))])
         tell_cache(done.manifest.tally.hits)
     if running.pool is not None:
         grown = pool_view(*grow(running.pool, done, remark))

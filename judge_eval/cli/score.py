@@ -43,11 +43,10 @@ def score(
     judge-eval score latest --metrics SoftP@5 --calibration calibration.json
     judge-eval score label:main --metrics UDCG --reader label:reader
     """
-    from judge_eval.cli.printing.output import show_more, summary
+    from judge_eval.cli.printing.output import summary
     from judge_eval.export import text as export
     from judge_eval.runs.scoring.calibrating import read_calibration
     from judge_eval.runs.scoring.rescore import rescore
-    from judge_eval.views.slices import run_slices, slices_section
 
     export.check_suffixes(output or ())
     learnt = None if calibration is None else read_calibration(calibration)
@@ -56,7 +55,5 @@ def score(
     read = None if reader is None else chosen.load(reader, remark)
     scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt, reader=read)
     summary(scored, json_)
-    if numbers.by and not json_:
-        show_more([slices_section(run_slices(scored, numbers.by))])
     for path in output or ():
         export.write(scored, path)

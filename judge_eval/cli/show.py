@@ -53,11 +53,11 @@ def show(
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
-    from judge_eval.views.slices import run_slices, slices_section
     from judge_eval.views.steps import session_sections
     from judge_eval.views.trace import trace_view
 
     run = chosen.loaded(remark)
+    run = run.sliced(*numbers.by) if numbers.by else run
     if trace is not None:
         for result in run.results:
             if result.trace_id == trace:
@@ -75,7 +75,7 @@ def show(
     if by is not None and worst is not None and less_is_better(by[0]):
         by = by[0], not by[1]
     if json_ and by is None and most is None and not failed:
-        give_json(run.manifest.model_dump_json(indent=2))
+        summary(run, json_)
         return
     if json_:
         places = pick_traces(run.results, by, most, failed=failed).places
@@ -83,7 +83,6 @@ def show(
         return
     summary(run)
     if numbers.by:
-        show_more([slices_section(run_slices(run, numbers.by))])
         return
     if sessions:
         show_more(session_sections(run))

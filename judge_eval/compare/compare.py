@@ -1,6 +1,6 @@
 """Comparing runs on the traces they have in common."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.columns.packed import Columns, Places, cluster_codes
 from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
+from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
-from judge_eval.runs.scoring.slices import SliceBy, SliceTest, corrected_slices, slice_tests, slices_of
+from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -82,19 +83,23 @@ def compare(
     ]
     asked = None if again is None else columns_of(again, (), key)
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
-    if not by:
-        return made
-    slices = [test for run, moved in zip(candidates, moves, strict=True) for test in _slices(before, run, moved, by)]
-    return made.but(slices=tuple(corrected_slices(slices)))
+    return made.but(slices=tuple(slices_between(before, candidates, moves, by))) if by else made
 
 
-def _slices(before: Run, run: Run, moved: Moved, by: Sequence[SliceBy]) -> Iterator[SliceTest]:
-    results = [before.results[row] for row in moved.pairing.a.tolist()]
-    kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
-    clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
-    for column, name in enumerate(moved.pairing.first.metrics):
-        old, new = moved.columns(column)
-        yield from slice_tests(f"{name}, {run.name}", new.value - old.value, kinds, clusters, change=True)
+def slices_between(
+    before: Run, candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy]
+) -> list[SliceFigure]:
+    """Test the change of every metric in each slice of the baseline's traces."""
+    tests: list[SliceTest] = []
+    for run, moved in zip(candidates, moves, strict=True):
+        results = list(before.results_at(moved.pairing.a))
+        kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
+        clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
+        for column, name in enumerate(moved.pairing.first.metrics):
+            old, new = moved.columns(column)
+            figure = f"{name}, {run.name}" if len(candidates) > 1 else name
+            tests += slice_tests(figure, new.value - old.value, kinds, clusters, change=True)
+    return corrected_slices(tests)
 
 
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:

@@ -295,21 +295,29 @@ def check_drops(
             part = None if total else comparison.attribution(limit.metric, place)
             if part is not None:
                 difference = by_retrieval(difference, part)
-            out.append(_check_drop(comparison, difference, limit, strict, undecided, part is not None))
+            out.append(_check_drop(comparison, difference, limit, strict, undecided, part))
     return out
 
 
 def _check_drop(
-    comparison: Comparison, d: Difference, limit: Limit, strict: bool, on_undecided: OnUndecided, by_part: bool
+    comparison: Comparison,
+    d: Difference,
+    limit: Limit,
+    strict: bool,
+    on_undecided: OnUndecided,
+    part: Attribution | None,
 ) -> Check:
     drop, sign = d.lost[0], 1.0 if d.less_is_better else -1.0
     interval = d.interval
     if interval is not None and not d.less_is_better:
         interval = 0.0 - interval[1], 0.0 - interval[0]
     span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+    span += "" if d.clear or not d.difference else ", so none is shown"
     fell, fall = ("rose", "rise") if d.less_is_better else ("fell", "fall")
     movement = f"{fell} by {drop:.4f}" if drop > 0 else f"did not {fall}"
-    movement += " by retrieval, the judge's part left out," if by_part else ""
+    if part is not None:
+        movement += " by retrieval"
+        span += f"; the judge's part is left out, {part.shared:.0%} of the chunks have both verdicts"
     outcome, why = decide_drop(d, limit.value)
     proven = limit.kind == "non-inferior"
     if not proven and strict and drop > limit.value + _ROUNDING:

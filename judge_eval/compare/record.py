@@ -225,10 +225,12 @@ class Attribution(Record):
     @property
     def sentence(self) -> str:
         """Whose change the difference is, in words."""
-        moved = "fell" if self.difference < 0 else "rose"
-        size = signed_pair(abs(self.difference), None).removeprefix("+").removesuffix(" without an interval")
-        what = f"{self.metric} {moved} by {size}" if self.difference else f"{self.metric} is the same"
-        span = "" if self.interval is None else " " + signed_pair(0, self.interval).partition(" ")[2]
+        size, span = signed_pair(abs(self.difference), None).split(" ")[0][1:], ""
+        if self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]:
+            what = f"{self.metric} {'fell' if self.difference < 0 else 'rose'} by {size}"
+            span = " " + signed_pair(0, self.interval).partition(" ")[2]
+        else:
+            what = f"no difference in {self.metric} is shown: {signed_pair(self.difference, self.interval)}"
         shared = f"{self.shared:.0%} of the chunks have both verdicts"
         if not (self.retrieval.is_known and self.judge.is_known):
             ends = [signed_pair(0, part.envelope).partition(" ")[2] for part in (self.retrieval, self.judge)]

@@ -12,6 +12,7 @@ from judge_eval.export.format import Format, stream
 from judge_eval.export.tables import VERDICT_TYPES, result_rows
 from judge_eval.files import csv_text
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.safe_text import safe_cell
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.run import summary_view
@@ -22,13 +23,23 @@ VERDICT_COLUMNS = (*_COLUMNS[:3], "kind", *_COLUMNS[3:], "query")
 """The columns of the CSV before the metrics."""
 
 
+def json_head(run: Run) -> dict[str, JsonValue]:
+    """Return the manifest, with the figures by slice if the run was asked for them."""
+    head: dict[str, JsonValue] = run.manifest.model_dump(mode="json")
+    if run.manifest.intervals.by:
+        head["slices"] = [figure.model_dump(mode="json") for figure in run_slices(run)]
+    return head
+
+
 def json_parts(run: Run) -> Iterator[str]:
     """Yield the manifest and all results as one JSON document, a part for each result."""
 
     def written(value: object) -> str:
         return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
 
-    head = written({**run.manifest.model_dump(mode="json"), "results": []})
+    whole = json_head(run)
+    whole.pop("results", None)  # their digest
+    head = written({**whole, "results": []})
     yield head.removesuffix("]\n}")
     begun = False
     for result in run.results:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from judge_eval.compare.changes import KINDS, Kinds, change_of, most_moved, moved_between
-from judge_eval.compare.compare import scored_by, weigh
+from judge_eval.compare.compare import scored_by, slices_between, weigh
 from judge_eval.compare.moved_claims import claim_changes
 from judge_eval.compare.pairing import Pairing
 from judge_eval.compare.record import Comparison, Difference
@@ -16,13 +16,14 @@ from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 from judge_eval.schema import Chunk, Outcome, Scale
 from judge_eval.views.blocks import Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
 from judge_eval.views.data import JSON, blocks_data
+from judge_eval.views.slices import slice_sections
 
 SNIPPET = 240
 """Characters of a chunk's text that a card shows."""
@@ -167,7 +168,7 @@ class ComparedRuns:
             there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
         runs = self.baseline.run, self.candidate.run
         columns = self.baseline.columns.only(names), there.only(names)
-        moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
+        self._moved = moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
         self.pairs, self.kinds = moved.pairing, moved.kinds
         self.record = weigh(self.baseline.run, [self.candidate.run], [moved])
         if not self.candidate.whole:
@@ -236,6 +237,12 @@ class ComparedRuns:
             table = moved_claims_table(moved.changes, moved.lost + moved.won)
             blocks += [Sentence(f"{sentence}."), *([table] if table.rows else [])]
         return blocks_data(blocks)
+
+    def slices(self, by: Sequence[SliceBy] = ()) -> list[JSON]:
+        """Return the blocks that list the change of each metric by slice."""
+        kinds = self.baseline.sliced_by(by)
+        figures = slices_between(self.baseline.run, [self.candidate.run], [self._moved], kinds) if kinds else []
+        return [block for each in slice_sections(figures, "no change") for block in blocks_data(each.blocks)]
 
     @property
     def metrics(self) -> dict[str, JSON]:

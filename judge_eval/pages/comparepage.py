@@ -9,12 +9,13 @@ from judge_eval.pages.figures import head
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import Table
 from judge_eval.runs.folder.labels import with_labels
+from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.views.data import JSON
 
 
-def compare_page(compared: ComparedRuns) -> JSON:
+def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
     """Return everything of a compare page but its changed traces."""
     record, metrics = compared.record, compared.metrics
     counts, same = record.changed[0], int((compared.kinds == 0).sum())
@@ -31,6 +32,7 @@ def compare_page(compared: ComparedRuns) -> JSON:
         "words": CHANGE_WORDS,
         "changes": {**({"same": same} if same else {}), **counts},
         "claims": compared.claims,
+        "slices": compared.slices(by),
         "common": record.paired[0],
         "only_a": record.only_baseline[0],
         "only_b": record.only_candidate[0],
@@ -81,7 +83,9 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
         for row in compared.changed
     ]
     title = f"{candidate.run.name} against {baseline.run.name}"
-    return PageData(title, {**compare_page(compared), "changed": light}, compared.in_full(compared.changed))
+    return PageData(
+        title, {**compare_page(compared, settings.by), "changed": light}, compared.in_full(compared.changed)
+    )
 
 
 PAGE = Page("compare", "/compare", "comparepage.js", _make)

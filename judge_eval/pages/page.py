@@ -17,6 +17,7 @@ from judge_eval import pages as folder
 from judge_eval import registry
 from judge_eval.errors import UnknownNameError
 from judge_eval.llm.cache.store import Store
+from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.data import JSON
 from judge_eval.views.page_texts import Text, texts_of
@@ -40,6 +41,8 @@ class PageSettings:
     """The cache in which the judge's raw replies are looked up; None leaves them out."""
     most: int | None = MOST
     """The most traces to hold in full; figures are of all. None holds all."""
+    by: tuple[SliceBy, ...] = ()
+    """Which slices to show; empty: those the run was asked for, or if all its traces are held, of every kind."""
     gate: tuple[str, ...] = ()
     """What a failed gate says: its title, then a line for each limit and each trace that lost most."""
 

@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from judge_eval import limits
 from judge_eval.compare.record import Change
 from judge_eval.runs.columns.packed import Columns, Packer
 from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.runs.scoring.rescore import scale_of
@@ -175,6 +175,10 @@ class Table:
     def metrics(self) -> tuple[str, ...]:
         """The run's metrics, the one a page leads with first."""
         return lead_first(self.run.manifest.metrics)
+
+    def sliced_by(self, by: Sequence[SliceBy] = ()) -> Sequence[SliceBy]:
+        """Return which slices to show: those named, else what the run was asked for, else all if it is held whole."""
+        return by or self.run.manifest.intervals.by or (get_args(SliceBy) if self.whole else ())
 
     @property
     def whole(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +15,18 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
 from judge_eval.runs.columns.packed import WHYS
 from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.records import Manifest, SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
-from judge_eval.runs.scoring.slices import SliceBy
+from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.stats import Estimate, agreement_of, breakdown
 from judge_eval.study.matching import scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
 from judge_eval.views.run import claim_blocks
-from judge_eval.views.slices import run_slices
+from judge_eval.views.slices import slice_sections
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
@@ -45,7 +45,7 @@ def live_page(manifest: Manifest, metrics: Sequence[str]) -> JSON:
     }
 
 
-def run_page(table: Table, compared: ComparedRuns | None = None) -> JSON:
+def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[SliceBy] = ()) -> JSON:
     """Return everything of a run's page, compared with a baseline or not, but its rows and traces."""
     pairs = {} if compared is None else compared.metrics
     baseline = None if compared is None else compared.baseline.run.manifest
@@ -60,7 +60,7 @@ def run_page(table: Table, compared: ComparedRuns | None = None) -> JSON:
         ],
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
-        "slices": slices(table),
+        "slices": slices(table, by),
         "agreement": agreement(table),
         "failures": failed_verdicts(table),
         "claims": claims(table.run),
@@ -100,12 +100,12 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     return [{"tag": tag, **estimate_data(each)} for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)]
 
 
-def slices(table: Table) -> JSON:
-    """Return by metric the slices with enough traces to test, by tag, language, length and source."""
-    if not table.whole:
-        return {}
-    figures = [figure for figure in run_slices(table.run, get_args(SliceBy)) if figure.p is not None]
-    return {name: [f.model_dump(mode="json") for f in figures if f.figure == name] for name in table.metrics}
+def slices(table: Table, by: Sequence[SliceBy] = ()) -> JSON:
+    """Return by metric the blocks that list its slices."""
+    kinds = table.sliced_by(by)
+    figures = run_slices(table.run, kinds) if kinds else []
+    listed = {name: slice_sections([f for f in figures if f.figure == name]) for name in table.metrics}
+    return {name: blocks_data(section.blocks) for name, sections in listed.items() for section in sections}
 
 
 def agreement(table: Table) -> JSON | None:
@@ -196,7 +196,11 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
         positions = (row.position for row in table.rows)
         traces = (compared.add_ranks_before(position, trace) for position, trace in zip(positions, traces, strict=True))
     rows = compared.rows if compared else table.rows
-    data = run_page(table, compared) | {"rows": [row.data() for row in rows], "systems": systems, "gate": settings.gate}
+    data = run_page(table, compared, settings.by) | {
+        "rows": [row.data() for row in rows],
+        "systems": systems,
+        "gate": settings.gate,
+    }
     return PageData(runs[0].name, data, traces)
 
 

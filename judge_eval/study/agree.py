@@ -10,10 +10,11 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.slices import SliceBy, SliceFigure, corrected_slices, slice_tests, slices_of
+from judge_eval.runs.scoring.slices import SliceFigure, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.figures_of_agreement import Cut, Level, kappa
 from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels

@@ -13,6 +13,7 @@ from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
 from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
+from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
 MODERATE: Final = 0.4
@@ -78,12 +79,14 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
     sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
     if result.people:
         sections.append(Section("people", tuple(map(Sentence, map(people_sentence, result.people)))))
+    slices = slice_sections(result.slices)
     if not whole:
-        return View("agreement", (*sections, Section("certainty", (*certainty, *notes))))
+        return View("agreement", (*sections, Section("certainty", (*certainty, *notes)), *slices))
     sections += [Section("certainty", tuple(certainty)), Section("grades", (_confusion(result), *notes))]
     if result.worst:
         head = Sentence("The traces with the largest differences (`show RUN TRACE` shows one):")
         sections.append(Section("worst", (head, _worst(result))))
+    sections += slices
     return View("agreement", tuple(sections))
 
 

@@ -25,7 +25,7 @@ from judge_eval.views.blocks import (
     make_table,
 )
 from judge_eval.views.claims import vital_word
-from judge_eval.views.slices import slices_section
+from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
 TERMINAL_TRACES = 10
@@ -46,7 +46,7 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
             Section("title", tuple(_opening(comparison))),
             Section("differences", (_differences(comparison),)),
             *_attributions(comparison),
-            *([slices_section(comparison.slices, "no change")] if comparison.slices else ()),
+            *slice_sections(comparison.slices, "no change"),
             Section("findings", tuple(_findings(comparison))),
             *_pairs(comparison),
             *_claims(comparison, claims),

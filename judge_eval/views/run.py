@@ -35,6 +35,7 @@ from judge_eval.views.blocks import (
 from judge_eval.views.claims import vital_word
 from judge_eval.views.ordering import Picked
 from judge_eval.views.sampled import sample_sections
+from judge_eval.views.slices import slices_of_run
 from judge_eval.views.steps import reranker_sections
 from judge_eval.views.tones import Tone
 
@@ -61,6 +62,7 @@ def summary_view(run: Run) -> View:
             *sample_sections(run),
             *reranker_sections(run),
             *claim_sections(run),
+            *slices_of_run(run),
         ),
     )
 
@@ -90,6 +92,7 @@ def terminal_view(run: Run, page: str | None = None) -> View:
             *sample_sections(run),
             *reranker_sections(run),
             metrics,
+            *slices_of_run(run),
             Section(remarks.name, (*remarks.blocks, *blocks)),
         ),
     )

@@ -1,44 +1,43 @@
 """What people read of figures by slice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.opened import opened
-from judge_eval.runs.scoring.slices import FEWEST, SliceBy, SliceFigure, corrected_slices, slice_tests, slices_of
+from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices
+from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Section, Sentence, TableColumns, Toned, make_table
 
+MOST_SLICES = 100
+"""How many slices are listed, those that differ first if there are more."""
 
-def slices_section(figures: Sequence[SliceFigure], against: str = "the other traces") -> Section:
-    """List slices; those that differ are set off."""
+
+def slice_sections(figures: Sequence[SliceFigure], against: str = "the other traces") -> Iterator[Section]:
+    """List slices; those that differ are set off. Without any there is nothing to say."""
+    if not figures:
+        return
     columns: TableColumns = [
         *("by", "slice", "figure", ("n", "count"), ("mean", "number"), ("difference", "signed")),
         *(("95% interval", "signed interval"), ("p (Holm)", "p"), "verdict"),
     ]
+    listed = list(figures)
+    if len(listed) > MOST_SLICES:
+        listed.sort(key=lambda f: (2.0 if f.p is None else f.p, -f.n))
     rows = [
         (
             *(f.by, f.name, f.figure, f.n, f.mean, f.difference, f.interval, f.p),
             Toned(f.verdict, "strong" if f.verdict == "differs" else "plain"),
         )
-        for f in figures
+        for f in listed[:MOST_SLICES]
     ]
     words = f"Slices against {against}; fewer than {FEWEST} traces, or too little power to see .05, cannot say."
     if any(f.by == "language" and f.name.startswith("(") for f in figures):
         words += " A script in brackets is guessed from the question, because the trace states no language."
-    return Section("slices", (make_table("slices", columns, rows), Sentence(words)))
+    differ = sum(f.verdict == "differs" for f in figures)
+    table = make_table("slices", columns, rows, len(listed) - len(rows), "slices")
+    yield Section("slices", (table, Sentence(words)), f"{counted(len(figures), 'figure')} by slice, {differ} differ")
 
 
-def run_slices(run: Run, by: Sequence[SliceBy]) -> list[SliceFigure]:
-    """Return every metric of a run by slice."""
-    results = list(run.results)
-    kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
-    key = run.manifest.intervals.cluster
-    clusters = [str(r.trace.metadata.get(key) or f" {place}") for place, r in enumerate(results)]
-    filled = opened(run, columns_of(run, run.manifest.metrics, key)).value  # open traces count as in the means
-    return corrected_slices(
-        [
-            test
-            for column, name in enumerate(run.manifest.metrics)
-            for test in slice_tests(name, filled[:, column], kinds, clusters)
-        ]
-    )
+def slices_of_run(run: Run) -> Iterator[Section]:
+    """List every metric of a run by the slices that it was asked for."""
+    if run.manifest.intervals.by:
+        yield from slice_sections(run_slices(run))

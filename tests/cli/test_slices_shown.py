@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+
+from judge_eval import EvalRun
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
@@ -20,3 +24,30 @@ def test_run_score_agree_and_compare_show_slices(desk: Desk) -> None:
     assert "Slices against the other traces" in desk("agree", "label:hash", "--by", "tag").out
     assert "Slices against no change" in desk("compare", "label:overlap", "label:hash", "--by", "length").out
     assert desk("agree", "label:hash", "--by", "colour").code == 2
+
+
+def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
+    """Asked once, they stay: Markdown, JSON, notebook, the page's file, a gate's comment; `show --by` asks anew."""
+    data = FIXTURES / "docs_qa.jsonl"
+    desk("run", data, "-m", "fake/hash", "--label", "old", "-q")
+    done = desk(*("run", data, "-m", "fake/overlap", "-q", "--by", "length", "--baseline", "label:old"),
+                *("-o", "a.md", "-o", "a.json", "--json"))  # fmt: skip
+    for text in (done.out, (desk.folder / "a.json").read_text()):
+        assert {figure["by"] for figure in json.loads(text)["slices"]} == {"length"}
+    markdown = (desk.folder / "a.md").read_text()
+    assert "Slices against the other traces" in markdown
+    assert "Slices against no change" in markdown
+    (folder,) = [path.parent for path in desk.folder.rglob("manifest.json") if "overlap" in path.read_text()]
+    run = EvalRun.load(folder)
+    assert "Slices against the other traces" in run._repr_html_()
+    assert "Slices against no change" in run.compare(run, by=["tag"])._repr_html_()
+    assert {f["by"] for f in json.loads(desk("show", "latest", "--json", "--by", "tag").out)["slices"]} == {"tag"}
+    assert '"slices"' not in desk("show", "label:old", "--json").out
+    for arguments, kinds in ((["latest"], {"length"}), (["label:old", "latest", "--by", "tag"], {"tag"})):
+        desk("report", *arguments, "--baseline", "none") if len(arguments) == 1 else desk("report", *arguments)
+        found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
+        assert found is not None
+        slices = json.loads(found[1])["slices"]
+        blocks = slices if isinstance(slices, list) else slices["AP@5"]
+        assert {row[0] for row in blocks[0]["rows"]} == kinds
+        assert {"cannot say"} >= {row[-1]["value"] for row in blocks[0]["rows"]}

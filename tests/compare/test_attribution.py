@@ -104,6 +104,22 @@ def test_the_first_sentence_says_whose_change_it_is() -> None:
     assert len(result.sentences) == 2
 
 
+@pytest.mark.parametrize(("fallen", "words"), [(2, "no difference in P@3 is shown: -0."), (20, "P@3 fell by 0.")])
+def test_the_split_says_that_a_metric_fell_only_if_the_interval_leaves_0_out(fallen: int, words: str) -> None:
+    """Of 24 traces 2 or 20 lose a relevant verdict: the first is no difference shown, whatever the sign of the mean."""
+    lists = dict.fromkeys(NAMES, "abc")
+    every = {(n, c) for n in NAMES for c in "ab"}
+    result = compare(run_of(lists, every, "a"), run_of(lists, every - {(n, "a") for n in NAMES[:fallen]}, "b"))
+    part = result.attribution("P@3")
+    assert part is not None
+    assert part.sentence.startswith(words)
+    assert " by the judge (" in part.sentence
+    assert part.sentence.endswith("100% of the chunks have both verdicts")
+    same = compare(run_of(lists, every, "a"), run_of(lists, every, "b")).attribution("P@3")
+    assert same is not None
+    assert same.sentence.startswith("no difference in P@3 is shown: +0.000 [")
+
+
 def test_a_gate_across_judges_is_on_retrieval() -> None:
     """A stricter judge alone does not fail a limit on a drop; it does where the limit is on the total."""
     lists = {f"t{k:03d}": "abc" for k in range(60)}
@@ -114,7 +130,8 @@ def test_a_gate_across_judges_is_on_retrieval() -> None:
     (kept,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), result)
     (broken,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",), gate_on="total"), result)
     assert (kept.outcome, broken.outcome) == ("passed", "failed")
-    assert "by retrieval, the judge's part left out" in kept.sentence
+    assert "did not fall by retrieval" in kept.sentence
+    assert "the judge's part is left out, 100% of the chunks have both verdicts" in kept.sentence
     assert kept.value == 0.0
 
 

@@ -12,8 +12,7 @@ from judge_eval.settings import Setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
-    from judge_eval.runs.folder.records import Intervals
-    from judge_eval.runs.scoring.slices import SliceBy
+    from judge_eval.runs.folder.records import Intervals, SliceBy
 else:  # flags start without NumPy
     SliceBy = str
 
@@ -83,4 +82,4 @@ class NumbersFlags:
         """How intervals are made."""
         from judge_eval.runs.folder.records import Intervals
 
-        return Intervals(method=self.interval, cluster=self.cluster)
+        return Intervals(method=self.interval, cluster=self.cluster, by=self.by)

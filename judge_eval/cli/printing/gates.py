@@ -56,7 +56,11 @@ class RunGate:
         limits = gate_limits(self.gates)
         wanted = tuple(dict.fromkeys([*done.manifest.metrics, *(limit.metric for limit in limits)]))
         scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
-        comparison = None if self.baseline is None else compare(self.baseline, scored, metrics=wanted)
+        comparison = (
+            None
+            if self.baseline is None
+            else compare(self.baseline, scored, metrics=wanted, by=done.manifest.intervals.by)
+        )
         checks = check_gates([scored], self.gates, comparison)
         if comparison is not None and not quiet:
             tell()

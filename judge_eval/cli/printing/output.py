@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -82,7 +83,9 @@ def show_more(sections: Iterable[Section]) -> None:
 def summary(run: Run, json_: bool = False, page: str | None = None) -> None:
     """Print the summary of a run with the address of its page, or its manifest as JSON."""
     if json_:
-        give_json(run.manifest.model_dump_json(indent=2))
+        from judge_eval.export.text import json_head
+
+        give_json(json.dumps(json_head(run), indent=2, ensure_ascii=False))
     else:
         show(terminal_view(run, page))
 

@@ -1,4 +1,4 @@
-import { el, quoted, phrase, num, table, plain } from "./dom.js";
+import { el, quoted, phrase, num, signed, range, pvalue, table, plain } from "./dom.js";
 
 const SIGNS = { "+": ["+", "yes"], "~": ["~", "some"], x: ["×", "against"], ".": ["·", "no"], "!": ["!", "failed"] };
 const SOME_CLAIMS = 12;
@@ -104,7 +104,7 @@ export function drawBlocks(blocks, label) {
   return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? "h3" : "p.told", block.text)));
 }
 
-const RIGHT = new Set(["number", "count"]);
+const RIGHT = new Set(["number", "count", "signed", "p"]);
 
 function tableOf(block, label) {
   const columns = block.columns.map((column) => ({ name: column.name, right: RIGHT.has(column.kind) }));
@@ -113,10 +113,15 @@ function tableOf(block, label) {
 }
 
 function cellOf(column, cell) {
+  if (cell && cell.tone === "plain") return cellOf(column, cell.value);
+  if (cell && cell.tone === "strong") return el("b.whole", null, cellOf(column, cell.value));
   if (cell && cell.tone) return el(`b.whole.${cell.tone === "bad" ? "fail" : "pass"}`, null, cell.tone === "bad" ? "▼ " : "▲ ", cell.value);
   if (column.kind === "strip") return heardStrip(cell);
+  if (column.kind.endsWith("interval")) return el("span.whole", null, range(cell, 3, column.kind === "interval" ? num : signed));
   if (Array.isArray(cell)) return cell.map((id, i) => [i ? ", " : "", el("a", { href: "#" + encodeURIComponent(id) }, quoted("bdi", id))]);
   if (column.kind === "number") return num(cell);
+  if (column.kind === "signed") return signed(cell);
+  if (column.kind === "p") return pvalue(cell);
   return typeof cell === "string" ? quoted(`span.column-${column.name.replace(/\W+/g, "-")}`, cell) : cell;
 }
 

@@ -151,6 +151,7 @@ export async function comparePage(root, source, served) {
       data.notes.map((text) => quoted("p.dim", text)),
       el("div.columns", null, side("A", a, served), side("B", b, served))),
     data.claims.length > 0 && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), drawBlocks(data.claims)),
+    data.slices.length > 0 && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(data.slices, phrase("dom.slices"))),
     el("section", { id: "changed" }, el("h2", null, phrase("comparepage.heading")),
       data.sentences.part && el("p.note.left", null, data.sentences.part),
       el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, data.words[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),

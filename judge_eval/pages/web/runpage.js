@@ -59,10 +59,7 @@ function figures(data, list) {
       table([{ name: "tag" }, { name: "mean", right: true }, { name: "95% interval" }, { name: "" }, { name: "n", right: true }],
         rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: phrase("runpage.by_tag", { name: metric }) }),
     rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, phrase("runpage.tags", { n: rest }))) || "");
-    const slices = data.slices[metric] || [];
-    if (slices.length) chart.append(el("details", { id: "slices" }, el("summary", null, phrase("runpage.slices")),
-      table([{ name: "by" }, { name: "slice" }, { name: "n", right: true }, { name: "mean", right: true }, { name: "difference" }, { name: "p (Holm)", right: true }, { name: "verdict" }],
-        slices.map((s) => [s.by, quoted("bdi", s.name), s.n, num(s.mean), el("span.whole", null, `${signed(s.difference)} ${range(s.interval, 3, signed)}`), pvalue(s.p), s.verdict]), { label: phrase("runpage.slices") })));
+    if (data.slices[metric]) chart.append(el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(data.slices[metric], phrase("dom.slices"))));
   }
   draw();
   panel.append(chart, tags);

@@ -3,7 +3,7 @@
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, Field
@@ -130,8 +130,12 @@ class TraceResult(Record):
         return html_of(trace_view(self))
 
 
+SliceBy: TypeAlias = Literal["tag", "language", "length", "source"]
+"""What parts the traces of a run into slices."""
+
+
 class Intervals(Record):
-    """How the intervals of a run's means are made."""
+    """How the intervals of a run's means are made, and for which slices of its traces they are shown too."""
 
     method: Literal["auto", "t", "bca"] = "auto"
     """What suits the values, named beside each interval; or always Student's t (cluster-robust where traces
@@ -140,6 +144,8 @@ class Intervals(Record):
     """The key of a trace's `metadata` that says which traces belong together."""
     seed: int = 0
     """Of the bootstrap; equal seeds give equal intervals."""
+    by: tuple[SliceBy, ...] = ()
+    """Every figure is also shown by these; what is computed does not depend on it."""
 
 
 class Quantiles(Record):

@@ -15,7 +15,7 @@ from judge_eval.record import data_error
 from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
 from judge_eval.runs.folder.journal import ResultsFile, later_format
-from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
 from judge_eval.schema import NoVerdict
 
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -51,6 +51,10 @@ class Run:
     def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
         """Return the run with another manifest or other results."""
         return type(self)(manifest or self.manifest, self.results if results is None else results, self.folder)
+
+    def sliced(self, *by: SliceBy) -> Self:
+        """Return the run so that all that shows it shows every figure by slice too."""
+        return self.but(self.manifest.but(intervals=self.manifest.intervals.but(by=tuple(dict.fromkeys(by)))))
 
     def __getitem__(self, metric: str) -> float | None:
         """Return a metric's mean over the traces that have a value, or None if none has.

@@ -89,7 +89,7 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
     for folder, manifest in runs[1:]:
         plain = manifest.but(dataset=manifest.dataset.but(shard=first.dataset.shard))
         difference = differences(first, plain)
-        if manifest.intervals != first.intervals:
+        if manifest.intervals.but(by=()) != first.intervals.but(by=()):
             difference = f"{difference}; the intervals differ" if difference else "the intervals differ"
         if difference:
             faults.append(f"{folder} is not of the same run as {first_folder}: {difference}")

@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.record import Record
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.columns.packed import cluster_codes
+from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.folder.records import SliceBy, TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.opened import opened
 from judge_eval.schema import Trace
 from judge_eval.stats import holm, sign_flip_test
 from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
@@ -19,7 +23,6 @@ from judge_eval.stats.distributions import t_ppf, t_sf
 from judge_eval.stats.figures_of_agreement import ratio
 from judge_eval.stats.sampling import minimal_detectable_difference
 
-SliceBy: TypeAlias = Literal["tag", "language", "length", "source"]
 FEWEST = 20
 """A slice of fewer traces, or that leaves fewer, says nothing."""
 LEAST_DIFFERENCE = 0.05
@@ -96,6 +99,15 @@ def _script(text: str) -> str:
         return "(Japanese script)"
     (script, _), *_ = scripts.most_common(1)
     return f"({'Han' if script == 'CJK' else script.capitalize()} script)"
+
+
+def run_slices(run: Run, by: Sequence[SliceBy] = ()) -> list[SliceFigure]:
+    """Return every metric of a run by slice, of what it was asked for if `by` is empty."""
+    kinds = [(each, slices_of(run.results, each)) for each in by or run.manifest.intervals.by]
+    columns = columns_of(run, run.manifest.metrics, run.manifest.intervals.cluster)
+    clusters, filled = cluster_codes(columns.clusters), opened(run, columns).value  # open traces count as in the means
+    tests = (slice_tests(name, filled[:, k], kinds, clusters) for k, name in enumerate(run.manifest.metrics))
+    return corrected_slices([test for each in tests if kinds for test in each])
 
 
 def _mean(sums: Floats) -> Floats:
