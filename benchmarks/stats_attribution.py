@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.lines import Line
-from judge_eval.compare.attribution import attributions
+from judge_eval.compare.attribution import attributions, part_ends
 from judge_eval.compare.changes import Moved
 from judge_eval.compare.pairing import pair_traces
 from judge_eval.compare.record import Attribution, Difference
@@ -25,8 +28,13 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 DEPTH = 10
-FLIPS = {"no flips": (0, 0), "1% one way": (0, 0.01), "2% one way": (0, 0.02), "5% one way": (0, 0.05),
-         "10% one way": (0, 0.1), "2% both ways": (0.02, 0.02), "10% both ways": (0.1, 0.1)}  # fmt: skip
+CUTOFF = 5
+_KINDS = {"to irrelevant": (0.0, 1.0), "to relevant": (1.0, 0.0), "both ways": (1.0, 1.0)}
+FLIPS = {"no flips": (0.0, 0.0)} | {
+    f"{share:.0%} {kind}": (share * up, share * down)
+    for share in (0.01, 0.02, 0.05, 0.1)
+    for kind, (up, down) in _KINDS.items()
+}
 """Chances that judge B calls an irrelevant chunk relevant, and a relevant one irrelevant."""
 PAIRS = (
     ("TREMA-4prompts", "willia-umbrela1"),
@@ -96,42 +104,112 @@ def split(runs: TwoRuns, metric: str) -> Attribution:
     return result
 
 
-def true_parts(runs: TwoRuns, metric: str) -> tuple[float, float]:
-    """Return retrieval's and the judge's part of the difference with all verdicts of both judges known."""
-    means = [
-        [float(columns_of_lists(runs.lists[r], runs.grades(r, j), metric).scores.mean()) for j in (0, 1)]
-        for r in (0, 1)
-    ]
+def true_parts(runs: TwoRuns) -> tuple[float, float]:
+    """Return retrieval's and the judge's part of the difference in AP@5, with all verdicts of both judges known."""
+    means = [[float(precisions(runs.grades(r, j)[:, :CUTOFF]).mean()) for j in (0, 1)] for r in (0, 1)]
     retrieval = (means[1][0] - means[0][0] + means[1][1] - means[0][1]) / 2
     return retrieval, means[1][1] - means[0][0] - retrieval
+
+
+def precisions(relevant: Floats | Ints) -> Floats:
+    """Return the average precision of each list, shape (lists,)."""
+    hits = relevant.sum(axis=1)
+    sums = (relevant * relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)).sum(axis=1)
+    return np.where(hits > 0, sums / np.maximum(hits, 1), 0.0)
+
+
+_PATTERNS = precisions((np.arange(2**CUTOFF)[:, None] >> np.arange(CUTOFF)) & 1)
+
+
+def expected_precisions(chances: Floats) -> Floats:
+    """Return the expected AP@5 of lists whose chunks are relevant with these chances, shape (lists,)."""
+    values, rows = precisions(chances), ((chances > 0) & (chances < 1)).any(axis=1)
+    weights = np.ones((int(rows.sum()), 1))
+    for rank in range(CUTOFF):
+        one = chances[rows, rank, None]
+        weights = np.concatenate([weights * (1 - one), weights * one], axis=1)
+    values[rows] = weights @ _PATTERNS
+    return values
+
+
+def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
+    """Return of many draws at once, one after the other, what `attributions` makes of AP@5: a test holds them equal.
+
+    Returns:
+        Retrieval's and the judge's part of each trace, and what it adds to retrieval's through the rates of flips,
+        shape (draws, traces) each.
+    """
+    chunks, draw_of = runs.verdicts[0].shape[1], np.repeat(np.arange(draws), len(runs.lists[0]) // draws)
+    there = [np.zeros((len(draw_of), chunks), dtype=np.bool_) for _ in (0, 1)]
+    for mask, lists in zip(there, runs.lists, strict=True):
+        np.put_along_axis(mask, lists, values=True, axis=1)
+    own = [precisions(runs.grades(k, k)[:, :CUTOFF]) for k in (0, 1)]
+    alike, crossed, influences = (runs.lists[0] == runs.lists[1]).all(axis=1), list[Floats](), list[Floats]()
+    for k in (0, 1):
+        mine, other = runs.grades(k, k), runs.grades(k, 1 - k)
+        shared = np.take_along_axis(there[1 - k], runs.lists[k], axis=1)
+        cells = [[(shared & (mine == grade) & (other >= y)).sum(axis=1) for grade in (0, 1)] for y in (0, 1)]
+        count, flipped = np.array([[np.bincount(draw_of, each, draws) for each in side] for side in cells])
+        usual = flipped.sum(axis=0) / np.maximum(count.sum(axis=0), 1)
+        rates = np.where(count > 0, flipped / np.maximum(count, 1), usual)
+        missing = ~shared[:, :CUTOFF]
+        chances = np.where(missing, rates[mine[:, :CUTOFF], draw_of[:, None]], other[:, :CUTOFF])
+        values, through = expected_precisions(chances), np.zeros(len(draw_of))
+        for grade in (0, 1):
+            rate = rates[grade, draw_of]
+            cells = missing & (mine[:, :CUTOFF] == grade) & ((rate > 0) & (rate < 1) & ~alike)[:, None]
+            step = 1e-4 * np.where(rate < 0.5, 1, -1)
+            rows = cells.any(axis=1)
+            slopes = np.zeros(len(draw_of))
+            slopes[rows] = (expected_precisions((chances + cells * step[:, None])[rows]) - values[rows]) / step[rows]
+            weight = np.bincount(draw_of, slopes, draws) / np.maximum(count[grade], 1)
+            through += weight[draw_of] * ((other - rate[:, None]) * (shared & (mine == grade))).sum(axis=1)
+        crossed.append(np.where(alike, own[1 - k], values))
+        influences.append(through)
+    retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
+    parts = retrieval, own[1] - own[0] - retrieval, (influences[1] - influences[0]) / 2
+    return tuple(each.reshape(draws, -1) for each in parts)  # type: ignore[return-value]
+
+
+def covered(
+    label: str, make: Callable[[int], TwoRuns], traces: int, draws: int, truth: tuple[float, float], bar: float
+) -> list[Line]:
+    """Draw traces many times; how often do both intervals hold, and how far off are the parts on average?"""
+    held, off, widths, done = np.zeros(2), np.zeros(2), np.zeros(2), 0
+    codes, block = np.arange(traces), max(1, 15_000 // traces)
+    while done < draws:
+        here = min(block, draws - done)
+        retrieval, judge, through = pseudo_values(make(here * traces), here)
+        for k, (values, columns) in enumerate(((retrieval, retrieval + through), (judge, judge - through))):
+            for row, column in zip(values, columns, strict=True):
+                low, high = part_ends(float(row.mean()), column, codes, 1.0, 0.95)
+                held[k] += low - 1e-9 <= truth[k] <= high + 1e-9
+                off[k], widths[k] = off[k] + row.mean() - truth[k], widths[k] + (high - low) / 2
+        done += here
+    lines = []
+    for k, part in enumerate(("retrieval", "judge")):
+        lines.append(Line(f"{part}, {label}", float(held[k] / draws), draws, bar, 1.0))
+        lines.append(Line(f"bias of {part}, {label}", float(off[k] / draws), draws, -0.01, 0.01))
+        lines.append(Line(f"half width of {part}, {label}", float(widths[k] / draws), draws))
+    return lines
 
 
 def parts_coverage(
     simulations: int,
     seed: int = 71,
-    flips: str = "2% one way",
-    overlaps: tuple[float, ...] = (0.5, 0.8, 1.0),
+    flips: Sequence[str] = tuple(FLIPS),
+    overlaps: tuple[float, ...] = (0.5, 0.66, 0.8, 1.0),
     sizes: tuple[int, ...] = (30, 100, 300),
+    population: int = 400_000,
 ) -> list[Line]:
     """Seeded flips: how often do the intervals cover the true parts?"""
-    rng = np.random.default_rng(seed)
     lines = []
-    for overlap in overlaps:
-        truth = true_parts(draw(rng, 200_000, overlap, FLIPS[flips]), "AP@5")
+    for name, overlap in product(flips, overlaps):
+        rng = np.random.default_rng((seed, list(FLIPS).index(name), int(overlap * 100)))
+        truth = true_parts(draw(rng, population, overlap, FLIPS[name]))
         for n in sizes:
-            made = [split(draw(rng, n, overlap, FLIPS[flips]), "AP@5") for _ in range(simulations)]
-            lines += _lines(f"{overlap:.0%} shared, n={n}, {flips}", made, truth, 0.92)
-    return lines
-
-
-def _lines(label: str, made: list[Attribution], truth: tuple[float, float], bar: float) -> list[Line]:
-    lines = []
-    for part, true in (("retrieval", truth[0]), ("judge", truth[1])):
-        values = [getattr(each, part) for each in made]
-        inside = [p.interval is not None and p.interval[0] - 1e-9 <= true <= p.interval[1] + 1e-9 for p in values]
-        lines.append(Line(f"{part}, {label}", float(np.mean(inside)), len(made), bar, 1.0))
-        bias = float(np.mean([p.value for p in values])) - true
-        lines.append(Line(f"bias of {part}, {label}", bias, len(made), -0.02, 0.02))
+            make = partial(draw, rng, overlap=overlap, flips=FLIPS[name])
+            lines += covered(f"{overlap:.0%} shared, n={n}, {name}", make, n, simulations, truth, 0.92)
     return lines
 
 
@@ -157,12 +235,12 @@ def real_parts_coverage(
     for first, second in (PAIRS[k] for k in pairs):
         verdicts = [(by_name[name] >= 2).astype(np.int64) for name in (first, second)]
         apart = float((verdicts[0] != verdicts[1]).mean())
-        big = _real(rng, 20_000, queries, grades[:, 0], verdicts, noise)
+        make = partial(_real, rng, queries=queries, human=grades[:, 0], verdicts=verdicts, noise=noise)
+        big = make(200_000)
         shared = np.mean([np.isin(a, b).mean() for a, b in zip(big.lists[0][:500], big.lists[1][:500], strict=True)])
-        truth = true_parts(big, "AP@5")
         for n in sizes:
-            made = [split(_real(rng, n, queries, grades[:, 0], verdicts, noise), "AP@5") for _ in range(simulations)]
-            lines += _lines(f"{first} to {second} ({apart:.0%} apart), {shared:.0%} shared, n={n}", made, truth, 0.91)
+            label = f"{first} to {second} ({apart:.0%} apart), {shared:.0%} shared, n={n}"
+            lines += covered(label, make, n, simulations, true_parts(big), 0.91)
     return lines
 
 
@@ -170,8 +248,13 @@ def _real(
     rng: np.random.Generator, traces: int, queries: Ints, human: Ints, verdicts: list[Ints], noise: float
 ) -> TwoRuns:
     """Draw traces of a query and 40 of its passages; both retrievers rank by the human grade and their own noise."""
-    by_query = [np.flatnonzero(queries == q) for q in range(int(queries.max()) + 1)]
-    picked = np.stack([rng.choice(by_query[q], 40, replace=False) for q in rng.integers(len(by_query), size=traces)])
+    counts = np.bincount(queries)
+    passages = np.full((len(counts), counts.max()), -1)
+    for query, count in enumerate(counts):
+        passages[query, :count] = np.flatnonzero(queries == query)
+    those = passages[rng.integers(len(counts), size=traces)]
+    keys = np.where(those < 0, 2.0, rng.random(those.shape))
+    picked = np.take_along_axis(those, np.argpartition(keys, 40, axis=1)[:, :40], axis=1)
     common = human[picked] + rng.normal(0, 1.0, picked.shape)
     ranks = [np.argsort(-(common + rng.normal(0, noise, picked.shape)), axis=1)[:, :DEPTH] for _ in range(2)]
     return TwoRuns((ranks[0], ranks[1]), (verdicts[0][picked], verdicts[1][picked]))

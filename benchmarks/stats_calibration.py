@@ -354,8 +354,8 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
             for n in (20, 50, 100)
         ),
         *(partial(share_coverage, draws(0.2), judges=(judge,)) for judge in AGREEING),
-        *(partial(parts_coverage, draws(0.03, 4), flips=name, sizes=(n,)) for name in FLIPS for n in (30, 100, 300)),
-        *(partial(real_parts_coverage, draws(0.02, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
+        *(partial(parts_coverage, draws(0.1, 4), flips=(name,)) for name in FLIPS),
+        *(partial(real_parts_coverage, draws(0.1, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),

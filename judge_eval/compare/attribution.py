@@ -27,7 +27,8 @@ from judge_eval.runs.columns.packed import Columns, Hashes, cluster_codes, find_
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace
-from judge_eval.stats import mean_interval
+from judge_eval.stats._arrays import group_codes, group_sums
+from judge_eval.stats.intervals import leaning_half, standard_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -352,19 +353,11 @@ class _Split:
         span = greatest - least
         if not np.isfinite(span):
             span = max(float(np.nanmax(np.abs(side.value))) for side in self._own)
-        half_widths = {}
-        for level in (0.95, 0.9):
-            halves = [0.0]
-            extra = np.append(values + through, [-PSEUDO_TRACES * span, PSEUDO_TRACES * span])
-            wider = None if clusters is None else [*clusters, -1, -2]
-            for column, codes in ((values + through, clusters), (extra, wider)):
-                interval = mean_interval(column, clusters=codes, level=level).interval
-                halves.append(0.0 if interval is None else (interval.high - interval.low) / 2)
-            half_widths[level] = max(halves) + open_
         if len(values) < 2:
             return DifferencePart(value=value)
-        ends_95, ends_90 = ((value - half_widths[level], value + half_widths[level]) for level in (0.95, 0.9))
-        return DifferencePart(value=value, interval=ends_95, lower=ends_90[0], upper=ends_90[1])
+        column, codes = values + through, group_codes(clusters, len(values))[0]
+        (low, high), (lower, upper) = (part_ends(value, column, codes, span, level, open_) for level in (0.95, 0.9))
+        return DifferencePart(value=value, interval=(low, high), lower=lower, upper=upper)
 
     def _reach(self, both: NDArray[np.bool_]) -> tuple[float, float]:
         """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
@@ -376,6 +369,32 @@ class _Split:
         low = (min(means[1]) - base[1] - max(means[0]) + base[0]) / 2
         high = (max(means[1]) - base[1] - min(means[0]) + base[0]) / 2
         return min(low, 0.0), max(high, 0.0)
+
+
+def part_ends(
+    value: float, column: Floats, codes: Ints, span: float, level: float, open_: float = 0.0
+) -> tuple[float, float]:
+    """Return both ends of a part of a difference: Student's, further out to the side where pseudo-values lean.
+
+    Flips are few, and often go one way (`leaning_half`). The further end of theirs and of those with two more is taken.
+
+    Args:
+        value: The part.
+        column: Pseudo-values of the traces, shape (n,).
+        codes: The cluster of each, numbered from 0.
+        span: How wide the metric's range is; the two more lie `PSEUDO_TRACES` of it from 0.
+        level: Of both ends together.
+        open_: How far the bounds of failed verdicts are apart.
+    """
+    groups = int(codes.max()) + 1
+    halves: dict[float, list[float]] = {-1.0: [0.0], 1.0: [0.0]}
+    extra = np.append(column, [-PSEUDO_TRACES * span, PSEUDO_TRACES * span])
+    for each, units, count in ((column, codes, groups), (extra, np.append(codes, [groups, groups + 1]), groups + 2)):
+        totals, sizes = group_sums(each, units, count), np.bincount(units).astype(np.float64)
+        if error := standard_error(each, units, count):
+            for sign, known in halves.items():
+                known.append(leaning_half(totals, sizes, error, (1 + level) / 2, sign))
+    return value - max(halves[-1.0]) - open_, value + max(halves[1.0]) + open_
 
 
 def _widened(part: DifferencePart, down: float, up: float) -> DifferencePart:

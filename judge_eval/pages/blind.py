@@ -47,15 +47,24 @@ def blind_row(row: TraceRow, own: int | None = None) -> TraceRow:
     )
 
 
+def sampled_row(row: TraceRow, ranks: Sequence[int]) -> TraceRow:
+    """Return a row of the chunks at these ranks (from 0); of a part of the list no score is shown."""
+    if len(ranks) == len(row.strip):
+        return row
+    taken = {name: "".join(getattr(row, name)[rank] for rank in ranks) for name in ("strip", "off", "labelled")}
+    return replace(row, **taken, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
+
+
 def blind_card(
     page: JSON, own: Mapping[str, int] | None = None, seed: str = "", order: Sequence[str] | None = None
 ) -> JSON:
     """Return a trace's page whose unlabelled chunks show their text, and neither verdict, rank nor score.
 
     Chunks are shuffled by the seed, or stand in the order of a sample, which alone are shown, until all have a
-    label. `own` are the labels of the person who looks, by chunk; None takes everyone's.
+    label. `own` are the labels of the person who looks, by chunk; None takes everyone's. How many relevant chunks exist
+    is hidden too.
     """
-    chunks = page["chunks"]
+    chunks, page = page["chunks"], {**page, "relevant_total": None}
     if own is not None:
         chunks = [{**card, "label": own.get(card["id"])} for card in chunks]
         chunks = [{**card, "agrees": None} if card["label"] is None else card for card in chunks]

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.llm.cache.store import Store
-from judge_eval.pages.blind import blind_card, blind_page, blind_row
+from judge_eval.pages.blind import blind_card, blind_page, blind_row, sampled_row
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
@@ -137,6 +137,7 @@ def _same_data(first: Manifest, second: Manifest) -> bool:
 def make_page_routes(library: Library, store: Store | None, drawn: LabelSample | None = None) -> APIRouter:
     """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
     api = APIRouter()
+    ranks: dict[tuple[str, str], list[int]] = {}  # of the chunks of the sample, by run and trace
 
     def own_labels(run_id: RunName, by: str) -> dict[tuple[str, str], int] | None:
         if not by:
@@ -162,6 +163,14 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
         if trace_id not in places:
             raise MissingTraceError("this run does not have a trace with this id")
         return table.run.manifest, table.scale, table.metrics, table.run.results[places[trace_id]]
+
+    def ranks_of(run_id: RunName, trace_id: str) -> list[int]:
+        """Return where the chunks of the sample stand in the list of a trace, from 0."""
+        if (str(run_id), trace_id) not in ranks:
+            picked = sample_of(run_id).chunks[trace_id]
+            chunks = result_of(run_id, trace_id)[3].trace.chunks
+            ranks[str(run_id), trace_id] = [rank for rank, chunk in enumerate(chunks) if chunk.id in picked]
+        return ranks[str(run_id), trace_id]
 
     def page_of(run_id: str, baseline: BaselineName) -> dict[str, Any]:
         followed = library.followed(run_id)
@@ -210,12 +219,13 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
             compared, _ = baseline_of(library, str(run_id), "none" if blind else baseline)
             metrics, rows = table.metrics, table.rows if compared is None else compared.rows
         own = own_labels(run_id, by)
-        if blind:
-            counts = Counter(trace for trace, _ in own or ())
-            rows = [blind_row(row, None if own is None else counts[row.id]) for row in rows]
         if sample:
-            places = {trace: place for place, trace in enumerate(sample_of(run_id).chunks)}
-            rows = sorted((row for row in rows if row.id in places), key=lambda row: places[row.id])
+            picked = sample_of(run_id).chunks
+            by_id = {row.id: row for row in rows if row.id in picked}
+            rows = [sampled_row(by_id[trace], ranks_of(run_id, trace)) for trace in picked if trace in by_id]
+        if blind:
+            counts = Counter(trace for trace, chunk in own or () if not sample or chunk in picked.get(trace, ()))
+            rows = [blind_row(row, None if own is None else counts[row.id]) for row in rows]
         asked = parse_filter(filter, metrics)
         rows = asked.rows(rows)
         if asked.texts:

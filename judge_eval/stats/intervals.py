@@ -94,6 +94,23 @@ def skewness(totals: Floats, sizes: Floats) -> float | None:
     return float(np.mean(residuals**3)) / spread**1.5 if spread > 0 else None
 
 
+def leaning_half(totals: Floats, sizes: Floats, error: float, level: float, sign: float) -> float:
+    """Return how far Student's one-sided bound of a mean is above it (`sign` 1) or below it (-1).
+
+    Where the units lean to that side it is further out, by the first term of the Cornish-Fisher expansion.
+
+    Args:
+        totals: The sum of the values of each unit (a trace or a cluster), shape (g,), g >= 2.
+        sizes: How many values each unit has, shape (g,), > 0.
+        error: The standard error of the mean.
+        level: Of this bound alone, above .5.
+        sign: The side.
+    """
+    t = t_ppf(level, totals.size - 1)
+    lean = max(0.0, sign * (skewness(totals, sizes) or 0.0)) / math.sqrt(totals.size)
+    return (t + lean * (2 * t * t + 1) / 6) * error
+
+
 def _distinct(totals: Floats, sizes: Floats) -> tuple[Floats, Floats, Floats]:
     """Return distinct units with their counts; many units of one size are put on a grid of totals."""
     if sizes.min() != sizes.max():

@@ -17,8 +17,8 @@ from judge_eval.stats.intervals import (
     Limits,
     bounded_end,
     bounded_interval,
+    leaning_half,
     manski_quantile,
-    skewness,
     standard_error,
     student_holds,
 )
@@ -138,15 +138,13 @@ class Differences:
     def student_bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
         """Return Student's bound of the mean where `student_holds`; None elsewhere.
 
-        Where the differences lean to its side it is further out, by the first term of the Cornish-Fisher
-        expansion: uncorrected it is wrong in up to .063 in place of .05 of samples.
+        Where the differences lean to its side it is further out (`leaning_half`): uncorrected it is wrong in up to
+        .063 in place of .05 of samples.
         """
         if self.span is None or self.rates is not None or not student_holds(self.totals, self.sizes):
             return None
-        units, sign = self.totals.size, 1.0 if upper else -1.0
-        t = t_ppf(level, units - 1)
-        lean = max(0.0, sign * (skewness(self.totals, self.sizes) or 0.0)) / math.sqrt(units)
-        return mean + sign * (t + lean * (2 * t * t + 1) / 6) * error
+        sign = 1.0 if upper else -1.0
+        return mean + sign * leaning_half(self.totals, self.sizes, error, level, sign)
 
     def _score(self, level: float) -> tuple[float, float]:
         assert self.rates is not None

@@ -21,7 +21,7 @@ def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int =
     how far the label can move the metric of its trace times sqrt(q (1 - q)), q a guess by the verdict: what
     such labels tell of the mean is most. The chances are stated and exact either way. Chunks are drawn down
     to the deepest rank that a metric reads which single labels help; chunks with failed verdicts too. Returns
-    the traces with a chosen chunk, each with the chances of its chosen chunks.
+    the traces with a chosen chunk in a random order, in which one may stop, each with the chances of its chosen chunks.
     """
     if metric is not None and expected_metric(parse_metric(metric)) is None:
         raise DataError(f"{metric}: a choice of chunks can be directed at AP or RR; leave the metric out")
@@ -44,7 +44,8 @@ def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int =
     for spot in sample.chosen:
         place, chunk = spots[spot]
         chosen.setdefault(place, {})[chunk] = sample.probabilities[spot]
-    return [Chosen(results[place], 1.0, chunks) for place, chunks in chosen.items()]
+    places = np.random.default_rng(seed).permutation(list(chosen)).tolist()
+    return [Chosen(results[place], 1.0, chosen[place]) for place in places]
 
 
 def _moved(metric: str, verdicts: list[bool | None]) -> Floats:

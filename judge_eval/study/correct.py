@@ -67,9 +67,12 @@ class ChunkSample:
 
     @classmethod
     def of(cls, run: Run, labels: Labels, depth: int | None) -> ChunkSample:
-        """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance."""
+        """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance.
+
+        The labelled chunks of a sample that is labelled in part are a random part of it.
+        """
         trace, rank, grades, label = [], [], [], []
-        traces, chunks = [], []
+        traces, chunks, drawn = [], [], []
         for place, result in enumerate(run.results):
             for k, outcome in enumerate(result.outcomes[:depth]):
                 trace.append(place)
@@ -77,6 +80,8 @@ class ChunkSample:
                 grades.append(outcome.grade if outcome.kind == "verdict" else FAILED)
                 key = (result.trace_id, outcome.chunk_id)
                 label.append(labels.grades.get(key, FAILED))
+                if key in labels.chunk_chances:
+                    drawn.append(k)
                 if key in labels.grades:
                     traces.append(labels.chances.get(result.trace_id))
                     chunks.append(labels.chunk_chances.get(key))
@@ -86,10 +91,10 @@ class ChunkSample:
         chances = _complete(chunks, "chunk_probability")
         if chances is None:
             weight = chunk_weights(ranks, labelled, _complete(traces, "probability"))
-        elif ranks.max(initial=0) > (deepest := ranks[labelled].max()):  # no chunk below had a chance
-            raise bare_rank(int(deepest) + 1)
+        elif ranks.max(initial=0) > (deepest := max(drawn)):  # no chunk below had a chance
+            raise bare_rank(deepest + 1)
         else:
-            weight = 1 / chances
+            weight = len(drawn) / chances / len(chances)
         lengths = np.array([len(result.outcomes) for result in run.results], dtype=np.int64)
         return cls(
             np.array(trace, dtype=np.int64), ranks, codes.astype(np.int64), labelled, marks[labelled], weight, lengths
@@ -282,6 +287,9 @@ def correct(
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
     if sequential:
         notes.append("the intervals hold at every look: labelling may stop when one is narrow enough")
+    if left := len(labels.chunk_chances.keys() - labels.grades.keys()):
+        count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
+        notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")
     by_name = bool(metrics)
     partly = _partly_labelled(run, labels)
     if not metrics:

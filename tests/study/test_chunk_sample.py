@@ -173,3 +173,23 @@ def test_labels_given_on_the_page_take_the_chances_of_the_file(tmp_path: Path) -
     assert means["P@4"]["value"] == pytest.approx(0.5, abs=0.1)
     for wrong in (("--by", "grade", "--chunks"), ("--metric", "AP@4")):
         assert shell("sample", "latest", *wrong).code == 2
+
+
+def test_chunks_stand_in_a_random_order_and_a_part_of_them_corrects_too(run: EvalRun) -> None:
+    """Traces of a sample are shuffled; labels of the first half correct without bias, and a note counts the rest."""
+    picks = choose_chunks(run, 150, seed=3)
+    names = [pick.result.trace_id for pick in picks]
+    assert names != sorted(names)
+    values = []
+    for seed in range(30):
+        picks, labels = choose_chunks(run, 150, seed=seed), Labels(sources=("half",))
+        for place, pick in enumerate(picks):
+            for chunk in pick.to_label(seed):
+                key = pick.result.trace_id, chunk.id
+                labels.chunk_chances[key] = pick.chance(chunk)
+                if place < len(picks) / 2:
+                    labels.grades[key] = TRUTH[key]
+        corrected = correct(run, labels, ["P@5"])
+        assert any("of 150 chunks of the sample have no label" in note for note in corrected.notes)
+        values.append(corrected.means["P@5"].value)
+    assert np.mean(values) == pytest.approx(np.mean(list(TRUTH.values())), abs=0.012)

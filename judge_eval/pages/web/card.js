@@ -131,6 +131,6 @@ export function traceView(source, trace, scale, systems, again, back, cutoff, fe
     field("Reference", trace.reference), field("Answer", trace.answer),
     meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
     claimGrid(trace.claims, trace.chunks),
-    el("h3.ranks", null, trace.chunks.length ? phrase("card.chunks", { n: trace.chunks.length }) : phrase("card.nothing")),
+    el("h3.ranks", null, trace.chunks.length ? phrase(source.sample ? "card.sampled" : "card.chunks", { n: trace.chunks.length }) : phrase("card.nothing")),
     trace.chunks.map((chunk) => cardOf(source, trace, chunk, scale, systems, again)));
 }

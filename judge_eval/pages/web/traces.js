@@ -131,7 +131,7 @@ export class TraceList {
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
         el("span.query", { dir: "auto" }, row.query),
-        el("span.value", { title: this.metric }, value === null || value === undefined ? (this.source.blind ? "hidden" : "none") : num(value, 2)),
+        el("span.value", { title: this.metric }, value === null || value === undefined ? (row.strip.includes("?") ? "hidden" : this.source.sample ? "labelled" : "none") : num(value, 2)),
         this.withBaseline && (delta === undefined ? el("span.delta.even") : changeOf("span.delta", delta, wayOf(delta, fewer), fewer, 2, phrase("traces.delta")))),
       el("span.line", null, strips(row, this.scale, this.cutoff),
         el("span.side", null,
