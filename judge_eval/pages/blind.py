@@ -51,8 +51,9 @@ def sampled_row(row: TraceRow, ranks: Sequence[int]) -> TraceRow:
     """Return a row of the chunks at these ranks (from 0); of a part of the list no score is shown."""
     if len(ranks) == len(row.strip):
         return row
-    taken = {name: "".join(getattr(row, name)[rank] for rank in ranks) for name in ("strip", "off", "labelled")}
-    return replace(row, **taken, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
+    strip, off, labelled = ("".join(each[rank] for rank in ranks) for each in (row.strip, row.off, row.labelled))
+    hidden = replace(row, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
+    return replace(hidden, strip=strip, off=off, labelled=labelled)
 
 
 def blind_card(
