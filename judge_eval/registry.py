@@ -242,6 +242,8 @@ def split_model(model: str) -> tuple[str, str]:
     """Split `provider/model` at its first slash."""
     provider, slash, name = model.partition("/")
     if not slash or not provider or not name:
-        suggested = f"{provider}/NAME" if slash and provider else f"openai/{name or provider or 'NAME'}"
-        raise ConfigError(f"model {model!r} does not say who serves it; write `provider/model`, such as `{suggested}`")
+        served = provider in provider_names()
+        fault = "does not name a model" if served else "does not say who serves it"
+        suggested = f"{provider}/NAME" if served or (slash and provider) else f"openai/{name or provider or 'NAME'}"
+        raise ConfigError(f"model {model!r} {fault}; write `provider/model`, such as `{suggested}`")
     return provider, name

@@ -147,7 +147,10 @@ def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:
 @pytest.mark.slow
 def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     """Against the base branch's run a worse retrieval breaks the limit, and the gate ends with 1."""
+    # What GitHub tells each job; the comment names branches, with a link to the pull request, and no ids.
+    job.variables = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "owner/name", "GITHUB_REF_NAME": "main"}
     _, outputs = job.step("run", PUSH, **RUN)
+    job.variables |= {"GITHUB_REF": "refs/pull/12/merge", "GITHUB_REF_NAME": "12/merge", "GITHUB_HEAD_REF": "feature-x"}
     job.step("baseline", PUSH | outputs)
     limits = {"max_drop": "AP@5=0.03", "fail_under": "AP@5=0.2", "strict": "true", "on_undecided": "pass"}
     done, outputs = job.step("run", PULL, **RUN, **limits)
@@ -161,6 +164,11 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     page = data_of((Path(outputs["steps.run.outputs.report"]).parent / "report.html").read_text(encoding="utf-8"))
     assert page["gate"][0].startswith("Gate failed")
     assert page["gate"][1] in report.replace("\\", "")
+    assert report.partition("\n\n")[2].startswith("**Gate failed: 1 of 2**")
+    assert page["baseline"]["label"] == "main"
+    heading = next(line for line in report.splitlines() if line.startswith("### "))
+    assert heading.startswith("### [feature-x (")
+    assert heading.endswith("](<https://github.com/owner/name/pull/12>) against main (baseline)")
     assert page["baseline"]["id"] == json.loads((job.folder / ".judge_eval/baseline/manifest.json").read_text())["id"]
     assert "AP@5 -0" in page["opening"]["sentence"]
     done, _ = job.step("gate", PULL | outputs)

@@ -21,6 +21,7 @@ from judge_eval.cli.printing.errors import INCOMPLETE, close, verb
 from judge_eval.cli.printing.steps import step
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.safe_text import counted
 from judge_eval.user_text import prompt_name
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ def claims(
                 if (why := references.take(result)) is not None:
                     failed += 1
                     complain(f"{json.dumps(result.trace.query, ensure_ascii=False)}: {why.detail}")
+        except (KeyboardInterrupt, SystemExit) as ending:
+            if output is not None and references.lines():
+                again = "the same command without --force" if force else "the same command"
+                ending.add_note(f"what was split is in {output}; {again} adds the rest")
+            raise
         finally:  # what is paid is kept, whatever ends it
             lines = references.lines()
             if output is not None and (lines or force):
@@ -120,7 +126,8 @@ def claims(
             give_json(line)
     elif not quiet:
         there = f", {references.existing} already existed" if references.existing else ""
-        remark(f"{len(lines)} references split in {output}{there}")
+        into = f"{counted(len(lines), 'reference')} split in {output}" if lines else "no reference was split"
+        remark(f"{into}{there}")
     rest = sum('"uncovered": [' in line for line in lines)
     if rest and not quiet:
         remark(f"{rest} have words that no claim covers: see `uncovered` in their lines")

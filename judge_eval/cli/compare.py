@@ -54,7 +54,7 @@ def compare(
     judge-eval compare label:main latest --max-drop AP@5=0.03 -o report.md
     judge-eval compare label:main latest --judge-again 200 --model openai/NAME
     """
-    from judge_eval.cli.printing.gates import show_checks, write_ci_report
+    from judge_eval.cli.printing.gates import show_failed, show_passed, write_ci_report
     from judge_eval.cli.printing.output import show_comparison
     from judge_eval.compare.compare import compare as compare_runs
     from judge_eval.compare.gate import check_gates, gate_limits
@@ -77,11 +77,12 @@ def compare(
     )
     checks = check_gates(candidates, gates, comparison)
     comparison = comparison.model_copy(update={"checks": tuple(checks)})
+    show_failed(checks)
     if json_:
         give_json(comparison.model_dump_json(indent=2))
     else:
         show_comparison(comparison)
-    show_checks(checks, quiet=json_)
+    show_passed(checks, quiet=json_)
     for path in output or ():
         if path.suffix.lower() == ".json":
             export.write_text(path, comparison.model_dump_json(indent=2) + "\n")

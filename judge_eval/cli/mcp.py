@@ -62,7 +62,7 @@ def mcp(
             port=serving.port,
             token=os.environ.get(TOKEN) or None,
             allowed_hosts=serving.allowed_hosts,
-            cache=None if calling.no_cache else calling.location,
+            cache=calling.used,
             limits=limits,
         )
         serve(settings, judge, ready=lambda url: remark(f"tools for agents at {url}/mcp"), tools=True)

@@ -68,7 +68,7 @@ def report(
     if not other and (before := _baseline(chosen, first, baseline)) is not None:
         runs.append(before)
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
-    store = None if caching.no_cache else store_at(caching.location)
+    store = None if (place := caching.used) is None else store_at(place)
     try:
         text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, gate=_gate(runs, gates)))
     finally:

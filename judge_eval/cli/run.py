@@ -17,7 +17,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import complain, remark, tell
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, advising, close, spelled_remark, verb
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
@@ -109,11 +109,7 @@ def run(
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
-        with (
-            advising(keeping.out, before),
-            written(keeping.out, spelled_remark, keeping.push_grace),
-            watching(quiet) as watch,
-        ):
+        with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
             done = evaluator.evaluate(judged, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)
@@ -122,6 +118,7 @@ def run(
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
     done = done.sliced(*numbers.by) if numbers.by else done
+    checked = gate.check(done)
     summary(done, json_, keeping.page(done))
     if not json_:
         if keeping.resume and earlier > 0:
@@ -133,7 +130,7 @@ def run(
         grown = pool_view(*grow(running.pool, done, remark))
         if not json_:
             show_more(grown.sections)
-    passed = gate.check(done, output or (), quiet=json_)
+    passed = gate.report(checked, done, output or (), quiet=json_)
     if done.manifest.tally.open_verdicts > running.max_failures:
         if not quiet and done.folder is not None:
             advise_resume(str(done.folder))

@@ -66,7 +66,7 @@ def serve(
         token=os.environ.get(TOKEN) or None,
         allowed_hosts=serving.allowed_hosts,
         thresholds={**serving.thresholds, **under},
-        cache=None if calling.no_cache else calling.location,
+        cache=calling.used,
         limits=limits,
         sample=drawn,
     )

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.common import TracesFile, readable
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import JudgingFlags, is_flagged
+from judge_eval.cli.flags.groups import is_flagged, only, without
+from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from judge_eval.compare.options import Gates, OnUndecided
-from judge_eval.compare.record import Attribution, Check, Comparison, Difference, LimitKind, Outcome
+from judge_eval.compare.record import Attribution, Check, Checks, Comparison, Difference, LimitKind, Outcome
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.metric import beyond
@@ -195,7 +195,7 @@ def gate_limits(gates: Gates) -> list[Limit]:
     return read_limits(gates.fail_under, gates.max_drop, gates.non_inferior, gates.fail_over, gates.max_rise)
 
 
-def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None = None) -> list[Check]:
+def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None = None) -> Checks:
     """Check the limits on means of each run, and those on changes in a comparison.
 
     Args:
@@ -216,13 +216,14 @@ def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None
         )
     undecided = gates.on_undecided or ("fail" if gates.strict else "pass")
     metrics = dict.fromkeys(limit.metric for limit in limits if limit.of_mean)
-    checks = []
+    checks = Checks()
     for run in runs if metrics else ():
         scored = run if metrics.keys() <= set(run.manifest.metrics) else rescore(run, list(metrics))
         checks += check_under(scored, limits, on_undecided=undecided)
     if comparison is not None:
         total = gates.gate_on == "total"
         checks += check_drops(comparison, limits, strict=gates.strict, on_undecided=undecided, total=total)
+    checks.sort(key=lambda check: check.passed)  # what failed stands first wherever it is read
     return checks
 
 

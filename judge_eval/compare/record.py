@@ -315,6 +315,21 @@ class Check(Record):
     """The traces that lost most, where the check failed against a baseline."""
 
 
+class Checks(list[Check]):
+    """What became of all limits; a notebook shows it as reports do."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the runs pass."""
+        return all(check.passed for check in self)
+
+    def _repr_html_(self) -> str:
+        from judge_eval.views.comparison import gate_view
+        from judge_eval.views.html import html_of
+
+        return html_of(gate_view(self)) if self else "<p>no limit</p>"
+
+
 _NONE = np.iinfo(np.int64).max
 
 
@@ -481,7 +496,8 @@ class Comparison(Record):
         return sorted(moved, key=lambda t: sign * t.differences[metric])[:most]
 
     def _repr_html_(self) -> str:
-        from judge_eval.views.comparison import NOTEBOOK_TRACES, comparison_view
+        from judge_eval.views.comparison import NOTEBOOK_TRACES, comparison_view, gate_view
         from judge_eval.views.html import html_of
 
-        return html_of(comparison_view(self, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES))
+        view = comparison_view(self, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES)
+        return html_of(gate_view(self.checks, view.sections))

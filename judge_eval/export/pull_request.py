@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from judge_eval.compare.record import Check, Comparison
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.blocks import View
-from judge_eval.views.comparison import REPORT_TRACES, comparison_view, gate_section
+from judge_eval.views.comparison import REPORT_TRACES, comparison_view, with_gate
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.run import MOST_MISSED, summary_view
 
@@ -18,8 +18,7 @@ MOST = 65_000
 def pull_request_comment(run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> str:
     """Write the comment, at most `MOST` characters, the marker first; without a run only the comparison."""
     sections = [] if run is None else [*summary_view(run).sections]
-    if checks:  # a failed gate is what the reader must see first
-        sections.insert(len(sections) if all(check.passed for check in checks) else 0, gate_section(checks))
+    sections = [*with_gate(checks, sections)]
     if comparison is not None:
         sections += comparison_view(comparison, traces=REPORT_TRACES, claims=MOST_MISSED).sections
     return f"{MARKER}\n\n{markdown_of(View('comment', tuple(sections)), MOST - len(MARKER))}"

@@ -179,26 +179,40 @@ def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> T
 
 def gate_section(checks: Sequence[Check]) -> Section:
     """Say of each limit whether it was kept, and which traces lost most, after a sentence on the whole gate."""
-    failed = sum(not check.passed for check in checks)
-    undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
-    title = f"Gate failed: {failed} of {len(checks)}" if failed else "Gate passed"
-    if undecided:
-        title += f", {undecided} of {len(checks)} undecided"
     items = [
         Toned(line, "plain" if place or check.outcome == "passed" else "strong")
         for check in checks
         for place, line in enumerate(check_lines(check))
     ]
-    return Section("gate", (Sentence(title, "strong"), Bullets(tuple(items))))
+    return Section("gate", (Sentence(gate_title(checks), "strong"), Bullets(tuple(items))))
+
+
+def gate_title(checks: Sequence[Check]) -> str:
+    """Say whether a gate passed, and how many limits failed or are undecided."""
+    failed = sum(not check.passed for check in checks)
+    undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
+    title = f"Gate failed: {failed} of {len(checks)}" if failed else "Gate passed"
+    return f"{title}, {undecided} of {len(checks)} undecided" if undecided else title
+
+
+def with_gate(checks: Sequence[Check], sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Add what became of the limits to what is read: a failed gate stands first, one that passed last."""
+    if not checks:
+        return tuple(sections)
+    gate = (gate_section(checks),)
+    return (*sections, *gate) if all(check.passed for check in checks) else (*gate, *sections)
+
+
+def gate_view(checks: Sequence[Check], sections: Sequence[Section] = ()) -> View:
+    """Build what people read of a gate, with what else is read."""
+    return View("gate", with_gate(checks, sections))
 
 
 def failed_gate_lines(checks: Sequence[Check]) -> tuple[str, ...]:
     """Say what a failed gate says, a line each; nothing of one that passed."""
-    section = gate_section(checks)
     if all(check.passed for check in checks):
         return ()
-    title = next(block.text for block in section.blocks if isinstance(block, Sentence))
-    return title, *(line for check in checks for line in check_lines(check))
+    return gate_title(checks), *(line for check in checks for line in check_lines(check))
 
 
 def check_lines(check: Check) -> list[str]:

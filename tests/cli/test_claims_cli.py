@@ -68,7 +68,7 @@ def test_edits_are_left_alone(desk: Desk) -> None:
     assert [row["query"] for row in entries(path)] == ["Who bakes?", "What is hot?"]
     before = path.read_bytes()
     result = desk("claims", data, "-o", path, *FAKE)
-    assert "0 references split" in result.err
+    assert "no reference was split, 2 already existed" in result.err
     assert path.read_bytes() == before
     assert desk("claims", data, "-o", path, *FAKE, "--force").code == 0
     assert len(entries(path)[1]["claims"]) == 2
@@ -221,6 +221,14 @@ def test_failures_are_named_and_the_rest_is_kept(desk: Desk) -> None:
     assert result.code == 3, result.err
     assert '"Who bakes?": the reference could not be split into claims: ' in result.err
     assert [row["query"] for row in entries(desk.folder / "claims.jsonl")] == ["What is hot?"]
+
+
+def test_no_file_is_named_that_was_not_written(desk: Desk) -> None:
+    """If no reference could be split, no file is written, and none is named."""
+    result = desk("claims", small(desk), "-o", "claims.jsonl", "--model", "fake/refused")
+    assert (result.code, (desk.folder / "claims.jsonl").exists()) == (3, False)
+    assert result.err.endswith("no reference was split\n")
+    assert "claims.jsonl" not in result.err
 
 
 def test_words_that_no_claim_comes_from_are_noted(desk: Desk) -> None:

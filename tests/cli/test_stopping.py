@@ -3,8 +3,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from judge_eval.runs.keeping.mirror import written
 from judge_eval.spelling import option
 from tests.support.batch_server import BatchServer
 from tests.support.canned import Canned, error
+from tests.support.chat_answers import judge
 from tests.support.chat_server import ChatServer
+from tests.support.claiming import by_words
 from tests.support.command import Shell
 from tests.support.runs import traces
 from tests.support.waiting import until
@@ -42,6 +45,12 @@ def stopped(process: "subprocess.Popen[bytes]", when: Callable[[], bool], *, aga
     assert process.returncode == 143, out + err
     assert b"Traceback" not in err
     return err.decode()
+
+
+def slowly(body: Mapping[str, Any]) -> Any:
+    """Judge after a while."""
+    time.sleep(0.1)
+    return judge(body)
 
 
 def online(server: ChatServer, *more: str) -> tuple[str, ...]:
@@ -96,6 +105,60 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (("probe", "data.jsonl"), "the answers so far are in the cache: the same command does not ask for them again"),
+        (("probe", "data.jsonl", "--no-cache"), "without a cache no answer is kept: the same command begins anew"),
+        (("claims", "data.jsonl", "-o", "c.jsonl"), "what was split is in c.jsonl; the same command adds the rest"),
+        (("drift", "data.jsonl"), "what was judged is kept: the same command continues this look"),
+    ],
+    ids=["probe", "without-cache", "claims", "drift"],
+)
+def test_verbs_without_a_run_say_what_is_kept(shell: Shell, command: tuple[str, ...], advice: str) -> None:
+    """A verb that keeps no run says where its answers are and what continues it; nothing that is not true."""
+    with ChatServer(latency=0.05, verdict=by_words if command[0] == "claims" else judge) as server:
+        flags = ("--model", "openai/m", "--base-url", server.url, "--concurrency", "2")
+        labelled = [trace.model_dump() for trace in traces(40, 2)]
+        for trace in labelled:
+            trace["chunks"] = [{**chunk, "label": place % 2} for place, chunk in enumerate(trace["chunks"])]
+        (shell.folder / "data.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in labelled))
+        result = stopped(shell.start(*command, *flags, **KEY), lambda: server.counts["paid"] > 5)
+    assert result.endswith(f"error: stopped by SIGTERM\n{advice}\n")
+    if command[0] == "claims":
+        assert (shell.folder / "c.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_a_fit_and_an_import_say_where_their_run_is(shell: Shell) -> None:
+    """Verbs that keep a run without `--resume` name it, and the same command continues it."""
+    (shell.folder / "data.jsonl").write_text("".join(item.model_dump_json() + "\n" for item in traces(80, 1)))
+    with ChatServer(latency=0.1) as server:
+        fit = ("cascade", "fit", "data.jsonl", "--cascade", "openai/a", "--strong-model", "openai/b")
+        flags = ("--base-url", server.url, "--concurrency", "2", "--no-cache")
+        result = stopped(shell.start(*fit, *flags, **KEY), lambda: server.counts["paid"] > 5)
+        (fitting,) = (shell.folder / "runs").glob("cascade-*/cheap")
+        ((folder, _),) = run_folders(fitting)
+        place = folder.relative_to(shell.folder)
+        assert result.endswith(f"the run is kept in {place}; the same command continues where it stopped\n")
+    with BatchServer(status=lambda _: "expired", verdict=slowly) as batches:
+        assert (
+            shell(
+                *("batch", "export", "data.jsonl", "--out", "batch", "--model", "openai/m", "--base-url", batches.url),
+                **KEY,
+            ).code
+            == 0
+        )
+        for step in ("submit", "fetch"):
+            assert shell("batch", step, "batch", **KEY).code == 0
+        bring = ("batch", "import", "batch", "--out", "imported", "--concurrency", "2")
+        result = stopped(shell.start(*bring, **KEY), lambda: batches.online > 5)
+        ((folder, _),) = run_folders(shell.folder / "imported")
+        place = folder.relative_to(shell.folder)
+        assert result.endswith(f"the run is kept in {place}; the same command continues where it stopped\n")
+
+
+@pytest.mark.slow
 def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
     """`batch fetch --wait` is ended by SIGTERM between its questions; fetching again goes on."""
     with BatchServer(polls=10_000) as server:
@@ -104,7 +167,7 @@ def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
         assert shell("batch", "submit", "batch", **KEY).code == 0
         fetch = ("batch", "fetch", "batch", "--wait")
         result = stopped(shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0)
-        assert "stopped by SIGTERM" in result
+        assert result.endswith("the batch is kept in batch; the same command continues where it stopped\n")
         server.polls = 0
         assert shell(*fetch, "--interval", "0.01", **KEY).code == 0
         assert len(server.batches) == 1

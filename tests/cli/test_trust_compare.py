@@ -72,10 +72,10 @@ def test_the_gate_fails_with_a_sentence_and_exit_code_one(folder: Path) -> None:
         "--max-drop", "AP@2=0.03", "--fail-under", "P@2=0.4", "-o", "report.md", "--label", "pr",
     )  # fmt: skip
     assert done.returncode == 1
-    assert "gate failed: max-drop AP@2 fell by 0.3750" in done.stderr
+    assert "failed: max-drop AP@2 fell by 0.3750" in done.stderr
     assert "which is more than 0.03 (against better)" in done.stderr
     assert "  t00: -0.5000 (+. to .+) Which colour has the lamp of house 0?" in done.stderr
-    assert "gate passed: fail-under P@2 is 0.5000" in done.stderr
+    assert "passed: fail-under P@2 is 0.5000" in done.stderr
     report = (folder / "report.md").read_text()
     assert report.startswith(MARKER)
     assert_golden("trust_report.md", report)
@@ -90,8 +90,8 @@ def test_junit_has_a_case_for_every_limit(folder: Path) -> None:
     assert done.returncode == 1
     root = ET.parse(folder / "gate.xml").getroot()
     cases = {case.attrib["name"]: case.find("failure") for case in root.iter("testcase")}
-    assert list(cases) == ["max-drop AP@2=0.03", "max-drop P@2=0.03", "non-inferior P@2=0.01"]
-    assert [failure is None for failure in cases.values()] == [False, True, False]
+    assert list(cases) == ["max-drop AP@2=0.03", "non-inferior P@2=0.01", "max-drop P@2=0.03"]
+    assert [failure is None for failure in cases.values()] == [False, False, True]
     assert "undecided" in str(cases["non-inferior P@2=0.01"].attrib["message"])  # type: ignore[union-attr]
 
 

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from html import escape
 
 import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import Limit, check_drops, check_under, decide_drop, planned_traces, read_limits
+from judge_eval.compare.gate import (
+    Limit,
+    check_drops,
+    check_gates,
+    check_under,
+    decide_drop,
+    planned_traces,
+    read_limits,
+)
+from judge_eval.compare.options import Gates
 from judge_eval.compare.record import Difference
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment
 from judge_eval.runs.judging.provenance import place_in_ci
 from judge_eval.stats import compare_paired
+from judge_eval.views.comparison import failed_gate_lines
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(20)]
@@ -124,16 +135,46 @@ def test_junit_is_xml_whatever_the_text() -> None:
 def test_label_and_address_come_from_github_and_gitlab() -> None:
     """A pull or merge request is labelled and linked; a branch is labelled so that `label:main` finds it."""
     github = {"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r"}
-    assert place_in_ci({**github, "GITHUB_REF": "refs/pull/12/merge"}) == ("PR #12", "https://github.com/o/r/pull/12")
+    pull = {**github, "GITHUB_REF": "refs/pull/12/merge", "GITHUB_REF_NAME": "12/merge", "GITHUB_SHA": "abc"}
+    assert place_in_ci(pull) == ("PR #12", "https://github.com/o/r/pull/12")
+    named = {**pull, "GITHUB_HEAD_REF": "main"}  # of a fork: never the label of the base branch's runs
+    assert place_in_ci(named) == ("main (#12)", "https://github.com/o/r/pull/12")
     branch = {**github, "GITHUB_REF": "refs/heads/main", "GITHUB_REF_NAME": "main", "GITHUB_RUN_ID": "7"}
     assert place_in_ci(branch) == ("main", "https://github.com/o/r/actions/runs/7")
+    assert place_in_ci({**branch, "GITHUB_SHA": "abc"}) == ("main", "https://github.com/o/r/commit/abc")
     gitlab = {"GITLAB_CI": "true", "CI_PROJECT_URL": "https://gitlab.com/o/r"}
     assert place_in_ci({**gitlab, "CI_MERGE_REQUEST_IID": "3"}) == (
         "MR !3",
         "https://gitlab.com/o/r/-/merge_requests/3",
     )
+    merge = {**gitlab, "CI_MERGE_REQUEST_IID": "3", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "feature-x"}
+    assert place_in_ci(merge)[0] == "feature-x (!3)"
+    commit = {**gitlab, "CI_COMMIT_REF_NAME": "main", "CI_COMMIT_SHA": "abc"}
+    assert place_in_ci(commit) == ("main", "https://gitlab.com/o/r/-/commit/abc")
     assert place_in_ci({**gitlab, "CI_COMMIT_REF_NAME": "main", "CI_JOB_URL": "javascript:alert(1)"}) == ("main", None)
     assert place_in_ci({}) == (None, None)
+
+
+def test_a_failed_gate_stands_first_in_the_same_words() -> None:
+    """Comment, JUnit, notebook and page begin with a failed gate: its title, its limits, the traces that lost most."""
+    before, after = worse(10)
+    result = compare(before, after)  # type: ignore[arg-type]
+    checks = check_gates([after], Gates(fail_under=("AP@3=0.2",), max_drop=("AP@3=0.05",)), result)  # type: ignore[list-item]
+    title, *lines = failed_gate_lines(checks)
+    assert (title, checks.passed) == ("Gate failed: 1 of 2", False)
+    assert [line.partition(" ")[0] for line in lines] == ["failed:", *(f"{name}:" for name in NAMES[:5]), "passed:"]
+    text = pull_request_comment(after, result, checks)  # type: ignore[arg-type]
+    assert text.startswith(f"{MARKER}\n\n**{title}**")
+    first, *_ = ET.fromstring(junit(checks)).iter("failure")
+    assert first.attrib["message"].splitlines() == lines[:-1]
+    assert ET.fromstring(junit(checks))[0][0].attrib["name"].startswith("max-drop")
+    for shown in (checks, result.but(checks=tuple(checks))):
+        html = shown._repr_html_()
+        assert html.startswith(f"<div><p><b>{title}</b></p>")
+        places = [html.index(escape(line)) for line in lines]
+        assert places == sorted(places)
+    kept = result.but(checks=tuple(check_gates([after], Gates(fail_under=("AP@3=0.2",)), result)))  # type: ignore[list-item]
+    assert kept._repr_html_().index("Gate passed") > kept._repr_html_().index("t00")
 
 
 def test_a_name_in_a_query_calls_nobody() -> None:

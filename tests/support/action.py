@@ -33,6 +33,8 @@ class Job:
         self._program(
             "python", 'printf "%s\\n" "$@" >> python.log; case "$*" in *import*) test ! -f other-project ;; esac'
         )
+        self.variables: dict[str, str] = {}
+        """What the server tells the job besides."""
         (folder / "comments.json").write_text("[]", encoding="utf-8")
         (folder / "viewer").write_text("github-actions[bot]", encoding="utf-8")
 
@@ -48,7 +50,7 @@ class Job:
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
             cwd=self.folder,
-            env=known | variables,
+            env=known | self.variables | variables,
             capture_output=True,
             text=True,
             timeout=60,

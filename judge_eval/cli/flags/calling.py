@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.groups import is_flagged, only
+from judge_eval.errors import ConfigError
 from judge_eval.llm.options import PANEL, Options
 from judge_eval.llm.options import PANEL as CALLING
 from judge_eval.settings import Setting
@@ -43,6 +44,13 @@ class CachingFlags:
         from judge_eval.llm.cache.folder import cache_place
 
         return cache_place(self.cache) if self.cache else default_cache()
+
+    @property
+    def used(self) -> str | Path | None:
+        """The cache in use; None without one."""
+        if self.no_cache and is_flagged("cache"):
+            raise ConfigError("--cache and --no-cache contradict each other; leave one of them out")
+        return None if self.no_cache else self.location
 
 
 @dataclass(frozen=True)

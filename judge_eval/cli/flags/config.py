@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from judge_eval.cli.flags.common import nearest_config
+from judge_eval.cli.flags.groups import is_flagged
 from judge_eval.errors import ConfigError, advise
 from judge_eval.settings import setting_of
 
@@ -71,8 +72,11 @@ def blamed(message: str) -> str | None:
         names = [
             name
             for name, value in values.items()
-            if f"--{name.replace('_', '-')} " in message.replace("'", " ")
-            or any(repr(each) in message for each in (value if isinstance(value, list) else [value]))
+            if not is_flagged(name)
+            and (
+                f"--{name.replace('_', '-')} " in message.replace("'", " ")
+                or any(repr(each) in message for each in (value if isinstance(value, list) else [value]))
+            )
         ]
         if names:
             return f"{path} sets {', '.join(names)}"

@@ -4,12 +4,13 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from importlib import import_module
 from inspect import Parameter
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from typer import Option
+from typer import Context, Option
 from typer.models import ArgumentInfo, OptionInfo
 
 from judge_eval.cli.flags import completion
@@ -224,3 +225,11 @@ def _taken(group: type, extras: list[Any]) -> dict[str, Parameter]:
         for name in left:
             del flags[name]
     return flags
+
+
+def is_flagged(*names: str) -> bool:
+    """Tell whether an option is on the command line, not in a configuration file or the environment."""
+    click = Context.__base__.__module__.rpartition(".")[0]  # some versions of typer bring their own
+    context = import_module(f"{click}.globals").get_current_context(silent=True)
+    sources = [context.get_parameter_source(name) for name in names] if context is not None else []
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
-
-import typer
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.cascades import CascadeFlags, ModeName
 from judge_eval.cli.flags.common import configured_judges
-from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.groups import is_flagged, only
 from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
 from judge_eval.errors import ConfigError
 from judge_eval.safe_text import public_url
@@ -205,7 +202,7 @@ class JudgingFlags(CascadeFlags):
         return Evaluator(
             **spec.keywords(options, fitting=fitting),
             metrics=metrics or numbers.names or DEFAULT_METRICS,
-            cache=False if calling.no_cache else calling.cache or True,
+            cache=calling.used or False,
             intervals=numbers.intervals,
         )
 
@@ -218,14 +215,6 @@ class JudgingFlags(CascadeFlags):
                 return evaluator.evaluate(data)
 
         return ask
-
-
-def is_flagged(*names: str) -> bool:
-    """Tell whether an option is on the command line, not in a configuration file or the environment."""
-    click = typer.Context.__base__.__module__.rpartition(".")[0]  # some versions of typer bring their own
-    context = import_module(f"{click}.globals").get_current_context(silent=True)
-    sources = [context.get_parameter_source(name) for name in names] if context is not None else []
-    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
 
 
 def split_member(text: str, known: Sequence[str]) -> dict[str, str]:

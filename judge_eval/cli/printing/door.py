@@ -20,9 +20,11 @@ _STYLE = re.compile(r"(\x1b\[[\d;]*[mAKJ]|\x1b\[\?25[lh]|\r)")
 _ORDER = re.compile(r"#(?=#\w*\[)")
 """What Azure and TeamCity take for a command anywhere in a line."""
 _TONES = (
-    ("error: gate undecided", DOUBTFUL),
     ("error: ", BAD),
     ("warning: ", DOUBTFUL),
+    ("failed: ", BAD),
+    ("undecided: ", DOUBTFUL),
+    ("passed: ", GOOD),
     ("gate passed", GOOD),
     ("gate undecided", DOUBTFUL),
 )

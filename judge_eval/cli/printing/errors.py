@@ -7,10 +7,10 @@ import inspect
 import os
 import shlex
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,16 +50,19 @@ def verb(function: Callable[..., None], home: str | None = None) -> Callable[...
 
     @functools.wraps(command)
     def guarded(**flags: Any) -> None:
+        begun = time.time()
         try:
             command(**flags)
         except JudgeEvalError as error:
             raise typer.Exit(_report(error, spelling, "resume" in own)) from None
-        except KeyboardInterrupt:
-            complain("interrupted; what was judged is kept")
-            raise typer.Exit(INTERRUPTED) from None
-        except Terminated:
-            complain("stopped by SIGTERM; what was judged is kept")
-            raise typer.Exit(TERMINATED) from None
+        except (KeyboardInterrupt, Terminated) as ending:
+            stopped = isinstance(ending, Terminated)
+            complain("stopped by SIGTERM" if stopped else "interrupted")
+            for advice in getattr(ending, "__notes__", None) or _how_it_goes_on(
+                flags, begun, in_batch=home is not None
+            ):
+                remark(advice)
+            raise typer.Exit(TERMINATED if stopped else INTERRUPTED) from None
 
     return guarded
 
@@ -167,28 +170,38 @@ def _fault(error: Exception) -> str:
 
 def advise_resume(folder: str, resumes: bool = True) -> None:
     """Print how to go on with a run that ended early; `resumes`: whether the verb has the flag."""
+    remark(_resuming(folder, resumes))
+
+
+def _resuming(folder: str, resumes: bool) -> str:
     again = f"the same command with --resume {folder}" if resumes else "the same command"
-    remark(f"the run is kept in {folder}; {again} continues where it stopped")
+    return f"the run is kept in {folder}; {again} continues where it stopped"
 
 
-@contextmanager
-def advising(root: Path, begun: datetime) -> Iterator[None]:
-    """Say where the run is, and how to go on with it, if the block is interrupted or stopped."""
+def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -> Iterator[str]:
+    """Say where the work of a command that was stopped is kept, and which command continues it."""
     from judge_eval.runs.folder.files import MANIFEST
     from judge_eval.runs.folder.run import load_manifest
 
-    try:
-        yield
-    except (KeyboardInterrupt, Terminated):
-        # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
-        for path in sorted(root.glob(f"*/{MANIFEST}"), key=lambda path: path.stat().st_mtime, reverse=True):
-            if path.stat().st_mtime < begun.timestamp():
-                break
-            with suppress(JudgeEvalError):
-                if load_manifest(path.parent).status == "interrupted":
-                    advise_resume(str(path.parent))
-                    break
-        raise
+    # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
+    judges = in_batch or ("no_cache" in flags and "model" in flags)
+    places = ("*", "cascade-*/*/*") if judges and "out" in flags else ()  # of runs, and of those of a fit
+    paths = [path for place in places for path in Path(flags["out"]).glob(f"{place}/{MANIFEST}")]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        if path.stat().st_mtime < begun:
+            break
+        with suppress(JudgeEvalError):
+            if load_manifest(path.parent).status == "interrupted":
+                yield _resuming(str(path.parent), "resume" in flags)
+                return
+    if in_batch:
+        yield f"the batch is kept in {flags['folder']}; the same command continues where it stopped"
+    elif "history" in flags:
+        yield "what was judged is kept: the same command continues this look"
+    elif judges and flags["no_cache"]:
+        yield "without a cache no answer is kept: the same command begins anew"
+    elif judges:
+        yield "the answers so far are in the cache: the same command does not ask for them again"
 
 
 def close(evaluator: Evaluator) -> None:

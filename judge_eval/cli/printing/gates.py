@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judge_eval.cli.printing.door import complain, remark, tell
+from judge_eval.errors import JudgeEvalError
 
 if TYPE_CHECKING:
     from judge_eval.compare.options import Gates
@@ -43,49 +44,78 @@ class RunGate:
         there = {str(parse_metric(name)) for name in names}
         return [*names, *dict.fromkeys(limit.metric for limit in gate_limits(self.gates) if limit.metric not in there)]
 
-    def check(self, done: EvalRun, output: Sequence[Path] = (), *, quiet: bool = False) -> bool:
-        """Compare, check, print, write the report; return whether all limits were kept."""
-        if not self.gates.has_limits and self.baseline is None and not output:
-            return True
-        from judge_eval.cli.printing.output import show_comparison
+    def check(self, done: EvalRun) -> Checked:
+        """Compare and check the limits; a gate that failed is printed, as it must be read first."""
+        if not self.gates.has_limits and self.baseline is None:
+            return Checked(done)
         from judge_eval.compare.compare import compare
         from judge_eval.compare.gate import check_gates, gate_limits
-        from judge_eval.export import text as export
         from judge_eval.runs.scoring.rescore import rescore
 
         limits = gate_limits(self.gates)
         wanted = tuple(dict.fromkeys([*done.manifest.metrics, *(limit.metric for limit in limits)]))
-        scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
-        comparison = (
-            None
-            if self.baseline is None
-            else compare(self.baseline, scored, metrics=wanted, by=done.manifest.intervals.by)
-        )
-        checks = check_gates([scored], self.gates, comparison)
-        if comparison is not None and not quiet:
+        try:
+            scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
+            by, comparison = done.manifest.intervals.by, None
+            if self.baseline is not None:
+                comparison = compare(self.baseline, scored, metrics=wanted, by=by)
+            checks = check_gates([scored], self.gates, comparison)
+        except JudgeEvalError as error:  # the run's summary comes first
+            return Checked(done, error=error)
+        show_failed(checks)
+        return Checked(scored, comparison, checks)
+
+    def report(self, checked: Checked, done: EvalRun, output: Sequence[Path] = (), *, quiet: bool = False) -> bool:
+        """Print comparison and limits, write the reports; return whether all limits were kept."""
+        from judge_eval.cli.printing.output import show_comparison
+        from judge_eval.export import text as export
+
+        if checked.error is not None:
+            raise checked.error
+        if checked.comparison is not None and not quiet:
             tell()
-            show_comparison(comparison)
-        show_checks(checks, quiet=quiet)
+            show_comparison(checked.comparison)
+        show_passed(checked.checks, quiet=quiet)
         for path in output:
             if path.suffix.lower() in (".md", ".xml"):
-                write_ci_report(path, scored, comparison, checks)
+                write_ci_report(path, checked.scored, checked.comparison, checked.checks)
             else:
                 export.write(done, path)
-        return all(check.passed for check in checks)
+        return all(check.passed for check in checked.checks)
 
 
-def show_checks(checks: Sequence[Check], *, quiet: bool = False) -> None:
-    """Say of each limit whether it was kept, and which traces moved most; `quiet` leaves out what passed."""
-    from judge_eval.views.comparison import check_lines
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A run with what became of its limits, or why they cannot be checked."""
 
+    scored: EvalRun
+    comparison: Comparison | None = None
+    checks: Sequence[Check] = ()
+    error: JudgeEvalError | None = None
+
+
+def show_failed(checks: Sequence[Check]) -> None:
+    """Print a gate that failed, in the words of the reports: its limits, and the traces that lost most."""
+    from judge_eval.views.comparison import check_lines, gate_title
+
+    if all(check.passed for check in checks):
+        return
+    complain(gate_title(checks))
     for check in checks:
         line, *movers = check_lines(check)
-        if not check.passed:
-            complain(f"gate {line}")
-        elif not quiet or check.outcome == "undecided":
-            remark(f"gate {line}")
+        remark(line)
         for mover in movers:
             remark(f"  {mover}")
+
+
+def show_passed(checks: Sequence[Check], *, quiet: bool = False) -> None:
+    """Print the limits of a gate that passed; `quiet` leaves out those that were kept."""
+    from judge_eval.views.comparison import check_lines
+
+    if all(check.passed for check in checks):
+        for check in checks:
+            if not quiet or check.outcome == "undecided":
+                remark(f"gate {check_lines(check)[0]}")
 
 
 def write_ci_report(output: Path, run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> None:

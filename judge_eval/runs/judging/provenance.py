@@ -33,30 +33,35 @@ def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, Json
 
 def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Read off a label and an address from what GitHub and GitLab tell their jobs."""
-    # On GitHub (`GITHUB_ACTIONS`) a pull request is labelled `PR #12` and linked; elsewhere the label is the
-    # branch or tag (`GITHUB_REF_NAME`) and the address the job's run. On GitLab (`GITLAB_CI`) a merge request
-    # is labelled `MR !12`; elsewhere the label is `CI_COMMIT_REF_NAME` and the address `CI_JOB_URL`. A run of
-    # the main branch is thus found as `label:main`. An address that is not http or https is None.
+    # A pull request is labelled by its branch and number, `feature-x (#12)`, on GitLab `feature-x (!12)`, and linked;
+    # a branch's name cannot hold a blank, so that a fork's branch is never taken for one of `label:main`. Elsewhere
+    # the label is the branch or tag and the address its commit, or the job. One that is not http or https is None.
     get = variables.get
     label = href = None
     if get("GITHUB_ACTIONS"):
         home = f"{get('GITHUB_SERVER_URL', 'https://github.com')}/{get('GITHUB_REPOSITORY', '')}"
         pull = re.fullmatch(r"refs/pull/([0-9]+)/(merge|head)", get("GITHUB_REF", ""))
         if pull:
-            label, href = f"PR #{pull[1]}", f"{home}/pull/{pull[1]}"
+            label, href = _label(get("GITHUB_HEAD_REF"), "PR", f"#{pull[1]}"), f"{home}/pull/{pull[1]}"
         else:
             label = get("GITHUB_REF_NAME")
-            href = f"{home}/actions/runs/{get('GITHUB_RUN_ID')}" if get("GITHUB_RUN_ID") else None
+            job = f"{home}/actions/runs/{get('GITHUB_RUN_ID')}" if get("GITHUB_RUN_ID") else None
+            href = f"{home}/commit/{get('GITHUB_SHA')}" if get("GITHUB_SHA") else job
     elif get("GITLAB_CI"):
-        number = get("CI_MERGE_REQUEST_IID", "")
+        home, number = get("CI_PROJECT_URL", ""), get("CI_MERGE_REQUEST_IID", "")
         if number.isdecimal():
-            project = get("CI_MERGE_REQUEST_PROJECT_URL") or get("CI_PROJECT_URL", "")
-            label, href = f"MR !{number}", f"{project}/-/merge_requests/{number}"
+            label = _label(get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME"), "MR", f"!{number}")
+            href = f"{get('CI_MERGE_REQUEST_PROJECT_URL') or home}/-/merge_requests/{number}"
         else:
-            label, href = get("CI_COMMIT_REF_NAME"), get("CI_JOB_URL")
+            commit = f"{home}/-/commit/{get('CI_COMMIT_SHA')}" if get("CI_COMMIT_SHA") else None
+            label, href = get("CI_COMMIT_REF_NAME"), commit or get("CI_JOB_URL")
     if href is not None and not re.match(r"https?://[^/\s]", href):
         href = None
     return label or None, href
+
+
+def _label(branch: str | None, kind: str, number: str) -> str:
+    return f"{branch} ({number})" if branch else f"{kind} {number}"
 
 
 def environment() -> dict[str, JsonValue]:
