@@ -29,8 +29,11 @@ def reranker_sections(run: Run) -> Iterator[Section]:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (m.metric, m.before, m.after, m.difference.value, m.difference.interval) for m in gain.metrics
     )
-    sentence = Sentence(f"{text}{f' ({named})' if named else ''}; {counted(gain.traces, 'trace')}")
-    yield Section("reranker", (sentence, TableBlock("reranker", columns, rows)))
+    text += f" ({named})" if named else ""
+    text += f" and {gain.open:,} without a verdict" if gain.open else ""
+    text += f"; {counted(gain.traces, 'trace')}"
+    text += f", {gain.failed:,} with failed verdicts, whose possible values the interval covers" if gain.failed else ""
+    yield Section("reranker", (Sentence(text), TableBlock("reranker", columns, rows)))
 
 
 def session_sections(run: Run) -> Iterator[Section]:

@@ -275,7 +275,20 @@ def _undotted(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, "metadata": extra} if extra else flat
 
 
+def _genai_reranked(span: Span, known: Mapping[str, Any], query: Any) -> dict[str, Any]:
+    """Read a reranker's span: the conventions name none yet, so these are the names that instrumentations share."""
+    given, kept = (listed(known, f"gen_ai.rerank.{end}_documents") for end in ("input", "output"))
+    if given is None or kept is None:
+        return {REMARKS: ["a reranker's span does not record its documents and is left out"]}
+    by_place = dict(enumerate(given))
+    after = [by_place.get(item["index"], item) if isinstance(item.get("index"), int) else item for item in kept]
+    asked = known.get("gen_ai.rerank.query.text") or known.get("gen_ai.retrieval.query.text") or query
+    made = reranked(given, after, "gen_ai.rerank.output_documents")
+    return {**_span_data(span, asked, made, "gen_ai.rerank.query.text"), "tags": [RERANKED]}
+
+
 def _genai(record: Data) -> Iterator[dict[str, Any]]:
+    queries: dict[str | None, Any] = {}  # of the retrievals before, for rerankers that record none
     for span in spans_in(record):
         known = dict(span.attributes)
         for event in span.events:
@@ -283,11 +296,15 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
             known |= inner if isinstance(inner, Mapping) else {}
         documents = listed(known, "gen_ai.retrieval.documents")
         operation = str(known.get("gen_ai.operation.name") or "")
+        if operation.startswith("rerank"):
+            yield _genai_reranked(span, known, queries.get(span.trace_id))
+            continue
         if documents is None and operation != "retrieval":
             if operation == "execute_tool":
                 yield not_a_retrieval(str(known.get("gen_ai.tool.name") or span.name))
             continue
         query = known.get("gen_ai.retrieval.query.text")
+        queries[span.trace_id] = query
         chunks = recorded(documents, "gen_ai.retrieval.documents")
         yield _span_data(span, query, chunks, "gen_ai.retrieval.query.text")
 

@@ -65,3 +65,23 @@ def test_tools_are_read_or_named(tmp_path: Path) -> None:
     values["attributes"]["gen_ai.retrieval.documents"] = '[{"id": "d", "content": "text"}]'  # type: ignore[index]
     traces, answers = read(tmp_path / "genai.jsonl", [genai, values])
     assert (len(traces), answers) == (1, ["a call of the tool send_mail is no retrieval and is left out"])
+
+
+def test_a_reranker_of_opentelemetry_holds_both_lists(tmp_path: Path) -> None:
+    """What it returned may be documents or places in what it was given; the question is its own or the retrieval's."""
+    texts = ["The menu.", "Opens in May.", "Closed on Monday."]
+    given = json.dumps([{"id": f"d{place}", "text": text} for place, text in enumerate(texts)])
+    kept = '[{"index": 1, "relevance_score": 0.9}, {"id": "d0", "text": "The menu."}]'
+    both = {"gen_ai.rerank.input_documents": given, "gen_ai.rerank.output_documents": kept}
+    own = {"gen_ai.operation.name": "rerank", "gen_ai.rerank.query.text": "When does it open?", **both}
+    before = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Opens?"}
+    before["gen_ai.retrieval.documents"] = given
+    known = [before, {"gen_ai.operation.name": "rerank_documents", **both}]
+    ids = {"trace_id": "t1", "name": "x"}
+    lines = [{**ids, "attributes": own}, {"spans": [{**ids, "attributes": each} for each in known]}]
+    lines += [{**ids, "attributes": {"gen_ai.operation.name": "rerank"}}]
+    traces, answers = read(tmp_path / "genai.jsonl", lines)
+    assert [trace.query for trace in traces] == ["When does it open?", "Opens?", "Opens?"]
+    for trace in (traces[0], traces[2]):
+        assert [(c.id, c.metadata["reranked"]) for c in trace.chunks] == [("d0", 2), ("d1", 1), ("d2", 0)]
+    assert answers[-1:] == ["a reranker's span does not record its documents and is left out"]
