@@ -152,16 +152,24 @@ def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
         count, flipped = np.array([[np.bincount(draw_of, each, draws) for each in side] for side in cells])
         usual = flipped.sum(axis=0) / np.maximum(count.sum(axis=0), 1)
         rates = np.where(count > 0, flipped / np.maximum(count, 1), usual)
-        missing = ~shared[:, :CUTOFF]
-        chances = np.where(missing, rates[mine[:, :CUTOFF], draw_of[:, None]], other[:, :CUTOFF])
-        values, through = expected_precisions(chances), np.zeros(len(draw_of))
+        missing, through = ~shared[:, :CUTOFF], np.zeros(len(draw_of))
+        chances, parts_of = other[:, :CUTOFF].astype(np.float64), []
         for grade in (0, 1):
+            rate, sizes, hits = rates[grade, draw_of], cells[0][grade], cells[1][grade]
+            over = np.bincount(draw_of, (hits - sizes * rate) ** 2 - sizes * rate * (1 - rate), draws)
+            most = np.bincount(draw_of, sizes * (sizes - 1) * rate * (1 - rate), draws)
+            like = np.clip(np.where(most > 1e-12, over / np.maximum(most, 1e-12), 0.0), 0.0, 0.99)[draw_of]
+            weight = like / (1 - like)
+            here = missing & (mine[:, :CUTOFF] == grade)
+            chances = np.where(here, ((rate + weight * hits) / (1 + weight * sizes))[:, None], chances)
+            parts_of.append((here, 1 / (1 + weight * sizes)))
+        values = expected_precisions(chances)
+        for grade, (here, moves) in enumerate(parts_of):
             rate = rates[grade, draw_of]
-            cells = missing & (mine[:, :CUTOFF] == grade) & ((rate > 0) & (rate < 1) & ~alike)[:, None]
-            step = 1e-4 * np.where(rate < 0.5, 1, -1)
-            rows = cells.any(axis=1)
-            slopes = np.zeros(len(draw_of))
-            slopes[rows] = (expected_precisions((chances + cells * step[:, None])[rows]) - values[rows]) / step[rows]
+            rows = here.any(axis=1) & (rate > 0) & (rate < 1) & ~alike
+            step, slopes = 1e-4 * np.where(rate < 0.5, 1, -1), np.zeros(len(draw_of))
+            moved = expected_precisions((chances + here * (step * moves)[:, None])[rows])
+            slopes[rows] = (moved - values[rows]) / step[rows]
             weight = np.bincount(draw_of, slopes, draws) / np.maximum(count[grade], 1)
             through += weight[draw_of] * ((other - rate[:, None]) * (shared & (mine == grade))).sum(axis=1)
         crossed.append(np.where(alike, own[1 - k], values))

@@ -2,7 +2,8 @@
 
 M(r, j) is the mean of a metric over retrieval r under judge j. Two runs hold M(A, A) and M(B, B), and almost all of
 M(A, B) and M(B, A): a chunk that both runs retrieved carries the verdicts of both judges. The rest follows from how
-often one judge gives each grade where the other gave a known one, counted over all shared chunks. With both orders
+often one judge gives each grade where the other gave a known one, counted over all shared chunks, and over those of the
+same trace as far as traces differ in this (judges disagree more on some questions than on others). With both orders
 averaged (Shapley) retrieval is 1/2 [M(B, A) - M(A, A) + M(B, B) - M(A, B)], and the judge is what is left.
 """
 
@@ -87,7 +88,7 @@ def chunks_to_ask(moved: Moved, runs: Sequence[Run], metric: Metric, count: int)
     """
     scales = scale_of(runs[0]), scale_of(runs[1])
     crossed = _Split(moved, runs, scales, _Lists.of(moved, scales), metric).crossed[0]
-    known = crossed.rates()[crossed.given]
+    known = crossed.chances(crossed.rates())
     least, row = crossed.table.relevant, np.repeat(np.arange(len(crossed.table)), np.diff(crossed.table.offsets))
     missing = np.flatnonzero(crossed.table.grades == MISSING)
     rows, ranks = row[missing], missing - crossed.table.offsets[row[missing]]
@@ -202,11 +203,15 @@ class _Crossed:
     table: GradeTable
     """The lists that differ, once each; a chunk with an unknown grade is `MISSING`."""
     given: Ints
-    """The place in `rates` of each unknown grade."""
+    """The own judge's grade of each chunk with an unknown grade, a row of `counts`."""
+    near: Floats
+    """`counts` of that row, in the trace of each such chunk alone, shape (unknown grades, levels)."""
     places: Ints
     """Of each pair the place of its list in `table`, shape (pairs,)."""
     counts: Floats
     """How often the own judge's grade (row) went with the other's (column); the last row is of unknown own grades."""
+    weights: Floats
+    """By row, what a shared chunk of the same trace counts; all shared chunks together count 1."""
     shared: Ints
     """The chunks behind `counts`: three rows of pair, own and other grade."""
     flips: NDArray[np.bool_]
@@ -221,22 +226,31 @@ class _Crossed:
         shared = np.stack([side.rows[known], side.grades[known], grades[known]])
         counts = np.zeros((len(own.grades) + 1, levels))
         np.add.at(counts, (shared[1], shared[2]), 1.0)
+        by_trace = np.zeros((pairs, *counts.shape))
+        np.add.at(by_trace, tuple(shared), 1.0)
+        weights = np.append(_likeness(by_trace[:, :-1]), 0.0)
         counts[-1] = counts.sum(axis=0)
         codes = np.where(grades >= 0, grades, _GIVEN + np.where(side.grades < 0, len(own.grades), side.grades))
         if dict(metric.params).get(DEDUP.name) == "text":
             codes = np.where(side.repeats, 0, codes)
         width = int(side.ranks.max(initial=0)) if metric.depth is None else metric.depth
         inside = side.ranks <= width
-        grid = np.full((pairs, min(width, int(side.ranks.max(initial=0))) + 1), _NO_CHUNK, dtype=np.int64)
+        depth = min(width, int(side.ranks.max(initial=0)))
+        grid = np.full((pairs, depth + 1 + counts.size), _NO_CHUNK, dtype=np.int64)
         grid[side.rows[inside], side.ranks[inside] - 1] = codes[inside]
-        grid[:, -1] = -1 if totals is None else totals
+        grid[:, depth] = -1 if totals is None else totals
+        # Lists are alike if their unknown grades follow from like counts, too.
+        unknown = [(grid[:, :depth] == _GIVEN + was).any(axis=1) & (weights[was] > 0) for was in range(len(counts))]
+        grid[:, depth + 1 :] = (by_trace * np.stack(unknown, axis=1)[:, :, None]).reshape(pairs, -1)
         lists, places = np.unique(grid, axis=0, return_inverse=True)
-        there = lists[:, :-1] != _NO_CHUNK
-        flat = lists[:, :-1][there]
+        there = lists[:, :depth] != _NO_CHUNK
+        flat, row = lists[:, :depth][there], np.nonzero(there)[0]
+        given = flat[flat >= _GIVEN] - _GIVEN
+        near = lists[:, depth + 1 :].reshape(len(lists), *counts.shape)[row[flat >= _GIVEN], given]
         table = GradeTable(
             np.where(flat >= _GIVEN, MISSING, flat).astype(np.int8),
             offsets_of(there.sum(axis=1)),
-            totals=None if totals is None else lists[:, -1],
+            totals=None if totals is None else lists[:, depth],
             relevant=least,
             maximum=levels - 1,
             minimum=0 if two else other.minimum,
@@ -248,42 +262,69 @@ class _Crossed:
         change = np.sign(now[None, :] - was[:, None])
         flips = np.stack((np.greater(change, 0), np.less(change, 0)))
         flips[:, -1] = False
-        return cls(metric, table, flat[flat >= _GIVEN] - _GIVEN, places.reshape(-1), counts, shared, flips)
+        return cls(metric, table, given, near.astype(np.float64), places.reshape(-1), counts, weights, shared, flips)
 
-    def rates(self, up: float = 1.0, down: float = 1.0) -> Floats:
-        """Return P(grade by the other judge | grade by the own one), flips up or down so many times as often."""
+    def rates(self) -> Floats:
+        """Return P(grade by the other judge | grade by the own one) over all shared chunks."""
         counts = self.counts.copy()
         if not counts[-1].any():
             counts[-1] = 1.0
         counts = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, counts[-1])
-        rates: Floats = counts / counts.sum(axis=1, keepdims=True)
-        flipped = rates * np.where(self.flips[0], up, 0.0) + rates * np.where(self.flips[1], down, 0.0)
+        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+    def chances(self, rates: Floats, up: float = 1.0, down: float = 1.0) -> Floats:
+        """Return the chances of each unknown grade, in its trace; flips up or down so many times as often."""
+        weights = self.weights[self.given, None]
+        chances = (rates[self.given] + weights * self.near) / (1 + weights * self.near.sum(axis=1, keepdims=True))
+        if up == down == 1.0:
+            return np.asarray(chances)
+        rise, fall = self.flips[:, self.given]
+        flipped = chances * np.where(rise, up, 0.0) + chances * np.where(fall, down, 0.0)
         flipped /= np.maximum(flipped.sum(axis=1, keepdims=True), 1.0)
-        kept = np.where(self.flips.any(axis=0), 0.0, rates)
+        kept = np.where(rise | fall, 0.0, chances)
         left = 1.0 - flipped.sum(axis=1, keepdims=True)
         total = kept.sum(axis=1, keepdims=True)
-        return np.asarray(flipped + np.where(total > 0, kept / np.where(total > 0, total, 1.0) * left, rates * left))
+        return np.asarray(flipped + np.where(total > 0, kept / np.where(total > 0, total, 1.0) * left, chances * left))
 
-    def values(self, rates: Floats) -> Floats:
-        """Return the expected value of each pair's list."""
-        return self.metric.expected_given(self.table, rates[self.given])[self.places]
+    def values(self, up: float = 1.0, down: float = 1.0) -> Floats:
+        """Return the expected value of each pair's list, flips of unknown grades so many times as often."""
+        return self.metric.expected_given(self.table, self.chances(self.rates(), up, down))[self.places]
 
     def influence(self, unlike: NDArray[np.bool_]) -> Floats:
         """Return what each pair adds to a mean over n pairs through the rates, times n."""
         # The mean's derivative by the rate of each cell, times (flips of the pair - rate * chances) / all chances.
         rates, weight = self.rates(), np.bincount(self.places[unlike], minlength=len(self.table))
-        base = self.metric.expected_given(self.table, rates[self.given])
+        base = self.metric.expected_given(self.table, self.chances(rates))
         slopes = np.zeros_like(rates)
         for was in set(self.given.tolist()) - {len(rates) - 1}:
             for now in np.flatnonzero((self.counts[was] > 0) & (rates[was] < 1)).tolist():
                 moved = rates.copy()
                 moved[was] *= 1 - _STEP
                 moved[was, now] += _STEP
-                slopes[was, now] = weight @ (self.metric.expected_given(self.table, moved[self.given]) - base) / _STEP
+                values = self.metric.expected_given(self.table, self.chances(moved))
+                slopes[was, now] = weight @ (values - base) / _STEP
         centred = slopes - (rates * slopes).sum(axis=1, keepdims=True)
         each = centred / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
         rows, was, now = self.shared
         return np.asarray(np.bincount(rows, each[was, now], minlength=len(self.places)), dtype=np.float64)
+
+
+def _likeness(counts: Floats) -> Floats:
+    """Return by own grade how much more one trace's shared chunks tell of its other chunks than those of all traces.
+
+    With r the correlation of flips within a trace, by moments of the Dirichlet-multinomial distribution, a shared chunk
+    of the trace counts r / (1 - r) where the rate over all counts 1 (empirical Bayes).
+
+    Args:
+        counts: How often grades went together in each trace, shape (traces, own grades, grades).
+    """
+    sizes, totals = counts.sum(axis=2), counts.sum(axis=(0, 2))
+    rates = counts.sum(axis=0) / np.maximum(totals, 1.0)[:, None]
+    spread = (rates * (1 - rates)).sum(axis=1)
+    over = ((counts - sizes[:, :, None] * rates) ** 2).sum(axis=(0, 2)) - totals * spread
+    most = (sizes * (sizes - 1)).sum(axis=0) * spread
+    share = np.clip(np.where(most > 1e-12, over / np.maximum(most, 1e-12), 0.0), 0.0, 0.99)
+    return np.asarray(share / (1 - share))
 
 
 class _Split:
@@ -308,7 +349,7 @@ class _Split:
         ]
 
     def attribution(self, d: Difference, judges: str) -> Attribution:
-        crossed = [self._under(i, self.crossed[i].rates()) for i in (0, 1)]
+        crossed = [self._under(i) for i in (0, 1)]
         own = [side.value for side in self._own]
         both, alike = self._both, self._lists.alike
         by_retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
@@ -331,9 +372,9 @@ class _Split:
             shared=share, judges=judges, retrieval=retrieval, judge=judge, less_is_better=d.less_is_better,
         )  # fmt: skip
 
-    def _under(self, side: int, rates: Floats) -> Floats:
+    def _under(self, side: int, up: float = 1.0, down: float = 1.0) -> Floats:
         """Return the values of one retrieval under the other judge; of the same list they are that judge's own."""
-        values = self.crossed[side].values(rates)
+        values = self.crossed[side].values(up, down)
         return np.where(self._lists.alike, self._own[1 - side].value, values)
 
     def _share(self) -> float:
@@ -363,9 +404,9 @@ class _Split:
         """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
         means = []
         for side in (0, 1):
-            corners = [self.crossed[side].rates(up, down) for up, down in product(_FACTORS, repeat=2)]
-            means.append([float(self._under(side, rates)[both].mean()) for rates in corners])
-        base = [float(self._under(side, self.crossed[side].rates())[both].mean()) for side in (0, 1)]
+            corners = product(_FACTORS, repeat=2)
+            means.append([float(self._under(side, up, down)[both].mean()) for up, down in corners])
+        base = [float(self._under(side)[both].mean()) for side in (0, 1)]
         low = (min(means[1]) - base[1] - max(means[0]) + base[0]) / 2
         high = (max(means[1]) - base[1] - min(means[0]) + base[0]) / 2
         return min(low, 0.0), max(high, 0.0)

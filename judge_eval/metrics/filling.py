@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.bounds import Bounding
-from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, regraded
+from judge_eval.metrics.table import MISSING, GradeTable, Values, regraded
 
 EXPECTED_RULE = (
     "a failed verdict is relevant with the share of relevant chunks at its rank in the run, times "
@@ -62,61 +62,40 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
         least = table.relevant
         chances = np.column_stack([chances[:, :least].sum(axis=1), chances[:, least:].sum(axis=1)])
     grades_of = np.array([0, table.top_grade]) if two_levels else np.arange(chances.shape[1])
-    cutoff = None if question.below else question.cutoff
-    places = np.flatnonzero(table.grades == MISSING)
-    starts = np.searchsorted(places, table.offsets)
+    cells = np.flatnonzero(table.grades == MISSING)
+    rows = np.searchsorted(table.offsets, cells, side="right") - 1
+    ranks = cells - table.offsets[rows]
+    if not question.below and question.cutoff is not None:
+        read = ranks < question.cutoff
+        rows, ranks, chances = rows[read], ranks[read], chances[read]
+    base = np.where(table.grades == MISSING, 0, table.grades).astype(np.int8)
+    shapes = np.stack([table.lengths, np.bincount(rows, minlength=len(table))], axis=1)
     values = np.empty(len(table))
-    known: dict[tuple[int, bytes, bytes], int] = {}
-    same: list[tuple[int, int]] = []
-    waiting: list[tuple[int, Grades, Values]] = []
-    cells = 0
-
-    def settle() -> None:
-        if waiting:
-            rows = np.repeat([row for row, _, _ in waiting], [len(weights) for _, _, weights in waiting])
-            grades = np.concatenate([grids.ravel() for _, grids, _ in waiting])
-            weights = np.concatenate([weights for _, _, weights in waiting])
-            sums = np.bincount(rows, question.compute(regraded(table, rows, grades)) * weights, len(table))
-            here = [row for row, _, _ in waiting]
-            values[here] = sums[here]
-            waiting.clear()
-
-    for row in range(len(table)):
-        grades, chance = table.row(row), chances[starts[row] : starts[row + 1]]
-        if table.grades_alone:
-            total = -1 if table.totals is None else int(table.totals[row])
-            key = total, grades.tobytes(), chance.tobytes()
-            if key in known:
-                same.append((row, known[key]))
-                continue
-            known[key] = row
-        at = places[starts[row] : starts[row + 1]] - table.offsets[row]
-        read = np.ones(len(at), dtype=np.bool_) if cutoff is None else at < cutoff
-        choices, weights = _fillings(chance[read])
-        grids = np.repeat(grades[None, :], len(choices), axis=0)
-        grids[:, at[~read]] = 0
-        grids[:, at[read]] = grades_of[choices]
-        waiting.append((row, grids, weights))
-        cells += grids.size
-        if cells > _CELLS:
-            settle()
-            cells = 0
-    settle()
-    for row, other in same:
-        values[row] = values[other]
+    for length, count in np.unique(shapes, axis=0).tolist():
+        alike = np.flatnonzero((shapes == (length, count)).all(axis=1))
+        ways = min(chances.shape[1] ** count, MOST_FILLINGS)
+        step = max(1, _CELLS // (ways * max(length, count, 1)))
+        for here in (alike[start : start + step] for start in range(0, len(alike), step)):
+            own = np.searchsorted(rows, here)[:, None] + np.arange(count)
+            choices, weights = _fillings(chances[own])
+            grids = np.repeat(base[table.offsets[here][:, None, None] + np.arange(length)], ways, axis=1)
+            at = np.broadcast_to(ranks[own][:, None, :], choices.shape)
+            np.put_along_axis(grids, at, grades_of[choices].astype(np.int8), axis=2)
+            filled = question.compute(regraded(table, np.repeat(here, ways), grids.reshape(-1)))
+            values[here] = (filled.reshape(len(here), ways) * weights).sum(axis=1)
     return values
 
 
 def _fillings(chances: Values) -> tuple[NDArray[np.int64], Values]:
-    """Return ways to fill some cells, each with its weight; the weights sum to 1."""
-    count, levels = chances.shape
+    """Return ways to fill the cells of each row, shape (rows, ways, cells), and their weights, which sum to 1."""
+    rows, count, levels = chances.shape
     if levels**count <= MOST_FILLINGS:
         choices = _all_choices(count, levels)
-        weights: Values = chances[np.arange(count), choices].prod(axis=1)
-        return choices, weights / weights.sum()
+        weights: Values = chances[:, np.arange(count), choices].prod(axis=2)
+        return np.broadcast_to(choices, (rows, *choices.shape)), weights / weights.sum(axis=1, keepdims=True)
     draws = np.random.default_rng(0).random((MOST_FILLINGS, count, 1))
-    drawn = (draws > chances.cumsum(axis=1)[None, :, :-1]).sum(axis=2)
-    return drawn, np.full(MOST_FILLINGS, 1 / MOST_FILLINGS)
+    drawn = (draws > chances.cumsum(axis=2)[:, None, :, :-1]).sum(axis=3)
+    return drawn, np.full((rows, MOST_FILLINGS), 1 / MOST_FILLINGS)
 
 
 @lru_cache(maxsize=64)

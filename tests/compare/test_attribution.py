@@ -46,12 +46,23 @@ def shuffled(seed: int) -> tuple[dict[str, str], dict[str, str], set[tuple[str, 
 def brute_force(
     lists: dict[str, str], own: set[tuple[str, str]], other: set[tuple[str, str]], there: dict[str, str], metric: str
 ) -> float:
-    """The mean of a list under the other judge, over all patterns of the chunks that this judge never saw."""
-    shared = [(n, c) for n in lists for c in lists[n] if c in there[n]]
-    rate = {was: float(np.mean([pair in other for pair in shared if (pair in own) is was])) for was in (False, True)}
+    """The mean of a list under the other judge, over all patterns of the chunks that this judge never saw.
+
+    Their chances follow from all shared chunks with the own verdict, and from those of the trace by how alike they are.
+    """
+    chance = {}
+    for was in (False, True):
+        by_trace = [[(n, c) in other for c in lists[n] if c in there[n] and ((n, c) in own) is was] for n in lists]
+        rate = float(np.mean([y for ys in by_trace for y in ys]))
+        pairs = [
+            (a - rate) * (b - rate) for ys in by_trace for i, a in enumerate(ys) for j, b in enumerate(ys) if i != j
+        ]
+        alike = min(0.99, max(0.0, float(np.mean(pairs)) / (rate * (1 - rate))))
+        for n, ys in zip(lists, by_trace, strict=True):
+            chance[n, was] = (rate * (1 - alike) + alike * sum(ys)) / (1 - alike + alike * len(ys))
     values = []
     for name, chunks in lists.items():
-        chances = [float((name, c) in other) if c in there[name] else rate[(name, c) in own] for c in chunks]
+        chances = [float((name, c) in other) if c in there[name] else chance[name, (name, c) in own] for c in chunks]
         value = 0.0
         for pattern in product((0, 1), repeat=len(chunks)):
             weight = np.prod([p if bit else 1 - p for p, bit in zip(chances, pattern, strict=True)])
