@@ -8,16 +8,13 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats import mean_interval
-from judge_eval.stats.logistic import fit_logistic, sigmoid
-from judge_eval.stats.probabilities import losses
-from judge_eval.stats.stacking import effective_votes, stack_judges
+from judge_eval.stats.stacking import best_panel, effective_votes, stack_judges
 from judge_eval.study.bias import estimate_biases
 
 RELEVANT = 2
@@ -54,32 +51,17 @@ def biases(folder: Path) -> list[str]:
     return out
 
 
-def best_panels(folder: Path, seed: int = 0) -> list[str]:
-    """Choose three judges on half of the queries; say what they, the best judge and all are worth on the other half."""
+def best_panels(folder: Path, costs: dict[str, float], within: float | None) -> list[str]:
+    """Return rows of a table: the best panel of up to 1, 2 and 3 judges, measured on queries that did not choose it."""
     names, votes, human, queries = read(folder)
-    truth = (human >= RELEVANT).astype(float)
-    p = np.where(np.isnan(votes), 0.5, np.where(votes > 0, 0.995, 0.005))
-    z = np.log(p / (1 - p))
-    half = np.random.default_rng(seed).permutation(int(queries.max()) + 1)[: (int(queries.max()) + 1) // 2]
-    train = np.isin(queries, half)
-
-    def fitted(members: tuple[int, ...]) -> tuple[Floats, float]:
-        design = np.column_stack([np.ones(len(z)), z[:, members]])
-        line = fit_logistic(design[train], truth[train], penalty=np.append(1e-9, np.ones(len(members))))
-        made = sigmoid(design @ line)
-        return made, float(losses(made[train], truth[train]).mean())
-
+    prices = [costs.get(name, 1.0) for name in names]
     out = []
-    for size in (1, 3, len(names)):
-        choices = combinations(range(len(names)), size)
-        members = min(choices, key=lambda each: fitted(each)[1])
-        made, test = fitted(members)[0], ~train
-        loss = mean_interval(losses(made[test], truth[test]), clusters=queries[test].tolist())
-        right = float(((made[test] >= 0.5) == (truth[test] > 0)).mean())
-        vote = float(((np.nanmean(votes[test][:, members], axis=1) > 0.5) == (truth[test] > 0)).mean())
-        who = ", ".join(names[k] for k in members) if size < len(names) else "all"
-        worth = effective_votes(votes[:, members], truth)
-        out.append(f"| {size}: {who} | {loss} | {right:.3f} | {vote:.3f} | {worth:.1f} |")
+    for size in (1, 2, 3):
+        best = best_panel(votes, human >= RELEVANT, queries.tolist(), size=size, costs=prices, within=within)
+        who, of = ", ".join(names[k] for k in best.members), f"{best.cost:g} of {sum(prices):g}"
+        worth = effective_votes(votes[:, best.members], (human >= RELEVANT).astype(float))
+        figures = " | ".join(map(str, (best.log_loss, best.behind, best.right)))
+        out.append(f"| {size}: {who} | {of} | {figures} | {best.agreed} of 5 | {worth:.1f} |")
     return out
 
 
@@ -87,11 +69,17 @@ def main() -> None:
     """Print both tables, and what stacking all judges gives, cross-fitted over queries."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("--cost", action="append", default=[], metavar="JUDGE=PRICE", help="the others cost 1")
+    parser.add_argument("--within", type=float, help="the most that a panel may cost")
+    options = parser.parse_args()
+    folder, costs = options.folder, {text.rpartition("=")[0]: float(text.rpartition("=")[2]) for text in options.cost}
     print("| judge | share relevant − people's | finds | rejects | a richer query | others say relevant |")
     print(*biases(folder), sep="\n")
-    print("| panel, chosen on half of the queries | log loss on the others | accuracy, stacked | vote | worth |")
-    print(*best_panels(folder), sep="\n")
+    what = "stated costs, 1 where none is stated" if costs else "number of members"
+    print(
+        f"| best panel by {what} | cost | log loss, held out | greater than of all | right | the same choice | worth |"
+    )
+    print(*best_panels(folder, costs, options.within), sep="\n")
     _, votes, human, queries = read(folder)
     stack = stack_judges(votes, human >= RELEVANT, queries.tolist())
     print(

@@ -359,6 +359,7 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
+        *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.05, up=0.05) for n in (0.0, 0.02, 0.05)),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +15,9 @@ LOOKS_A_YEAR = 52
 WINDOWS = (1, 4)
 """How many of the last looks are tested together."""
 ALARM = 0.05 / (LOOKS_A_YEAR * len(WINDOWS))
-"""The level of each test: .05 for a year of weekly looks through all windows."""
-LEAST_FALL = 0.01
-"""A fall of the share of right answers by less is no drift."""
-POWER = 0.8
+"""The level of each look through each window: .05 for a year of weekly looks. Two tests share it."""
+LEAST = 0.01
+"""A fall of the share of right answers by less is no drift, nor are fewer answers that changed beyond chance."""
 MOST_ANCHORS = 1_000_000
 """What is said where no number of anchors is enough, since repeats are like tossing a coin."""
 
@@ -30,10 +31,19 @@ class SameJudge:
     before: float
     """The share of 1s among the earlier answers; NaN without an anchor."""
     now: float
+    changed: float
+    """The mean distance between an anchor's shares before and now, beyond what chance alone makes of it."""
     p_fall: float
     """Of as few 1s now, or fewer, if each anchor's answers had come in any order."""
     p_change: float
     """Of shares that differ as much from the earlier ones, or more, in whichever direction."""
+
+    def alarm(self, *, labelled: bool = True) -> Literal["fall", "change"] | None:
+        """Return what shows another judge: fewer right answers (if 1 is right), or more changed than by repeats."""
+        level = ALARM / 2 if labelled else ALARM
+        if labelled and self.p_fall <= level and self.before - self.now >= LEAST:
+            return "fall"
+        return "change" if self.p_change <= level and self.changed >= LEAST else None
 
 
 def same_judge(before: npt.ArrayLike, now: npt.ArrayLike) -> SameJudge:
@@ -57,21 +67,24 @@ def same_judge(before: npt.ArrayLike, now: npt.ArrayLike) -> SameJudge:
     b, h = np.nansum(first, axis=1).astype(np.int64), np.nansum(last, axis=1).astype(np.int64)
     there = (m > 0) & (k > 0)
     if not there.any():
-        return SameJudge(0, math.nan, math.nan, 1.0, 1.0)
+        return SameJudge(0, math.nan, math.nan, 0.0, 1.0, 1.0)
     # Shares are compared, so an anchor with fewer answers weighs as much as the others; most have all of them.
     cells, counts = np.unique(np.column_stack([m, k, b + h])[there], axis=0, return_counts=True)
-    hits, unlike, most = np.ones(1), np.ones(1), int(np.lcm.reduce((m * k)[there]))
+    hits, unlike, most, by_chance = np.ones(1), np.ones(1), int(np.lcm.reduce((m * k)[there])), 0.0
     for (m_i, k_i, t_i), times in zip(cells.tolist(), counts.tolist(), strict=True):
         chances = _hypergeometric(m_i, k_i, t_i)
         places = np.arange(k_i + 1)
+        distances = np.abs(places * m_i - (t_i - places) * k_i)
+        by_chance += times * float(chances @ distances) / (m_i * k_i)
         hits = _convolved(hits, chances, places * (most // k_i), times)
-        unlike = _convolved(unlike, chances, np.abs(places * m_i - (t_i - places) * k_i) * (most // (m_i * k_i)), times)
+        unlike = _convolved(unlike, chances, distances * (most // (m_i * k_i)), times)
     seen = int((h[there] * (most // k[there])).sum())
     apart = int((np.abs(h * m - b * k)[there] * (most // (m * k)[there])).sum())
     return SameJudge(
         anchors=int(there.sum()),
         before=float((b[there] / m[there]).mean()),
         now=float((h[there] / k[there]).mean()),
+        changed=(apart / most - by_chance) / int(there.sum()),
         p_fall=min(1.0, float(hits[: seen + 1].sum())),
         p_change=min(1.0, float(unlike[apart:].sum())),
     )
@@ -97,20 +110,37 @@ def _convolved(
     return known
 
 
-def anchors_needed(noise: float, asked: int, fall: float = 0.05) -> int:
-    """Return how many anchors show a one-way fall with 80% power within the last window, by a normal approximation.
+def anchors_needed(noise: float, asked: int, share: float = 0.05) -> int:
+    """Return how many anchors show with 80% power within the last window that a share of them changed for good.
+
+    By a normal approximation to the test of any change, which aims at 90%, since it is too hopeful by up to 7 points.
 
     Args:
         noise: The share of repeated answers that differ from the anchor's usual one, 0 to 1.
         asked: How often each anchor was asked before.
-        fall: By how much the share of right answers falls.
+        share: Of the anchors whose usual answer changed, whichever way.
     """
-    k, n = WINDOWS[-1], WINDOWS[-1] + asked
-    spread = k * (asked / n) * (k / n) * (n - k) / max(n - 1, 1) if n > 1 else 0.0
-    quiet = k * noise * (1 - noise) * (n - k) / n
-    reach = -normal_ppf(ALARM) * math.sqrt(fall * spread + quiet) + normal_ppf(POWER) * math.sqrt(quiet)
-    visible = fall * (k * asked / n) * (1 - 2 * noise)
+    k, level = WINDOWS[-1], ALARM / 2
+    (same, within, null), (moved, apart, null_moved) = (_apart(noise, now, asked, k) for now in (noise, 1 - noise))
+    visible = share * moved + (1 - share) * same
     if visible <= 0:
         return MOST_ANCHORS
-    fewest = math.ceil(math.log(ALARM) / -math.log(math.comb(n, k)))  # that must fall for any alarm
-    return max(math.ceil((reach / visible) ** 2), math.ceil(fewest / fall))
+    reach = -normal_ppf(level) * math.sqrt((1 - share) * null + share * null_moved)
+    reach += normal_ppf(0.9) * math.sqrt((1 - share) * within + share * apart)
+    fewest = math.ceil(math.log(level) / -math.log(math.comb(asked + k, k))) + 1  # that must change for any alarm
+    return min(MOST_ANCHORS, max(math.ceil((reach / visible) ** 2), math.ceil(fewest / share)))
+
+
+def _apart(before: float, now: float, m: int, k: int) -> tuple[float, float, float]:
+    """Return of one anchor's distance between shares: mean over that by chance, variance, variance by chance."""
+    # `before` and `now` are the chances of an answer 1 in each of m and k answers.
+    gain = square = null = 0.0
+    for b, h in product(range(m + 1), range(k + 1)):
+        chance = math.comb(m, b) * before**b * (1 - before) ** (m - b) * math.comb(k, h) * now**h * (1 - now) ** (k - h)
+        ways = _hypergeometric(m, k, b + h)
+        distances = np.abs(np.arange(k + 1) / k - (b + h - np.arange(k + 1)) / m)
+        mean = float(ways @ distances)
+        over = abs(h / k - b / m) - mean
+        gain, square = gain + chance * over, square + chance * over**2
+        null += chance * float(ways @ (distances - mean) ** 2)
+    return gain, square - gain**2, null

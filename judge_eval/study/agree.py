@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels
-from judge_eval.errors import DataError
+from judge_eval.errors import ConfigError, DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.records import SliceBy
@@ -15,10 +15,11 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, corrected_slices, slice_tests, slices_of
+from judge_eval.spelling import option
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.figures_of_agreement import Cut, Level, kappa
 from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
-from judge_eval.study.members import PanelStudy, study_panel
+from judge_eval.study.members import PanelChoice, PanelStudy, study_panel
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
@@ -85,10 +86,12 @@ def agree(
     seed: int = 0,
     most: int = 100,
     by: Sequence[SliceBy] = (),
+    panel_choice: PanelChoice | None = None,
 ) -> Agreement:
     """Measure a run's verdicts against human labels, or against the verdicts of another run."""
-    # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that
-    # counts as relevant. At most `most` traces with differences are named. `by` asks for accuracy and kappa by slice.
+    # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that counts as
+    # relevant. At most `most` traces with differences are named. `by` asks for accuracy and kappa by slice, and
+    # `panel_choice` for the best panel of fewer members.
     from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
 
     if isinstance(labels, Run) and threshold is None:
@@ -108,8 +111,10 @@ def agree(
     if pairs.probable is not None:
         reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
     panel = None
+    if panel_choice is not None and (isinstance(labels, Run) or not run.manifest.judge.get("members")):
+        raise ConfigError(f"{option('best_panel')} needs a run of a panel, and labels")
     if not isinstance(labels, Run) and run.manifest.judge.get("members"):
-        panel = study_panel(run, labels or labels_of(run), threshold)
+        panel = study_panel(run, labels or labels_of(run), threshold, panel_choice)
     return Agreement(
         judge=run.name,
         trust=trust_sentence(figures, relevant, len(units), another=another),

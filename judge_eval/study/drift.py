@@ -25,7 +25,7 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
 from judge_eval.spelling import option
 from judge_eval.stats import mean_interval
-from judge_eval.stats.drift import ALARM, LEAST_FALL, WINDOWS, SameJudge, anchors_needed, same_judge
+from judge_eval.stats.drift import WINDOWS, SameJudge, anchors_needed, same_judge
 from judge_eval.stats.figures_of_agreement import kappa
 from judge_eval.stats.resample import Resampler
 
@@ -199,7 +199,7 @@ class DriftReport(Record):
     noise: float
     """The share of repeated verdicts that differ from the usual one, 0 to 1."""
     needed: int
-    """How many anchors would show a fall of 5 points within four looks, with 80% power."""
+    """How many anchors would show within four looks, with 80% power, that 5% of the verdicts changed for good."""
     right_before: Figure | None = None
     """The share of verdicts that are as people labelled."""
     right_now: Figure | None = None
@@ -220,8 +220,9 @@ class DriftReport(Record):
 def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftReport:
     """Say whether the judge of the last look is the judge of the baseline.
 
-    With labels the share of right verdicts is tested for a fall, else the verdicts for any change. The last look and
-    the last four are tested, each at .05 / 104: false alarms in a year of weekly looks are at most .05.
+    The verdicts are tested for any change, and with labels also the share of right ones for a fall, since a judge whose
+    flips cancel is another judge too. The last look and the last four are tested, each at .05 / 104 over both tests:
+    false alarms in a year of weekly looks are at most .05.
 
     Raises:
         DataError: The history has no look.
@@ -247,12 +248,11 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
             f"the judge was asked {counted(len(before), 'time')} about {counted(n, 'chunk')}: the next look is compared"
         )
         return DriftReport(verdict="baseline", why=why, **common)
-    flips_now = {
+    tests = {
         window: same_judge(_right(earlier, labels), _right(np.stack(since[-window:], axis=1), labels))
         for window in WINDOWS
         if len(since) >= window
     }
-    verdict, why = _verdict(flips_now, labelled, n, needed, noise)
     now = since[-1]
     with np.errstate(invalid="ignore"):  # an anchor without an earlier verdict has no usual one
         usual = np.nansum(earlier, axis=1) / (~np.isnan(earlier)).sum(axis=1)
@@ -260,13 +260,9 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
             "became_relevant": int(((usual < 0.5) & (now == 1)).sum()),
             "became_irrelevant": int(((usual > 0.5) & (now == 0)).sum()),
         }
-    changed = same_judge(earlier, now[:, None])
-    if verdict != "drifted" and labelled and changed.p_change <= ALARM:
-        flips = f"{figures['became_relevant']} became relevant, {figures['became_irrelevant']} irrelevant"
-        common["notes"] += (
-            f"the verdicts changed more than repeats do (p={changed.p_change:.2g}; {flips}), but not to a "
-            "smaller share of right ones",
-        )
+    verdict, why = _verdict(
+        tests, labelled, n, needed, noise, (figures["became_relevant"], figures["became_irrelevant"])
+    )
     return DriftReport(
         verdict=verdict, why=why, **common, **figures, **_agreement(labels, earlier, now, traces),
         confidence_shift=_confidence_shift(before, last, traces),
@@ -325,24 +321,25 @@ def _noise(asked: Floats) -> float:
 
 
 def _verdict(
-    tests: dict[int, SameJudge], labelled: bool, n: int, needed: int, noise: float
+    tests: dict[int, SameJudge], labelled: bool, n: int, needed: int, noise: float, became: tuple[int, int]
 ) -> tuple[DriftVerdict, str]:
     what = "right verdicts" if labelled else "relevant verdicts"
+    flips = f"{became[0]} became relevant, {became[1]} irrelevant"
     for window, test in tests.items():
-        p = test.p_fall if labelled else test.p_change
-        moved = test.before - test.now if labelled else 1.0
-        if p <= ALARM and moved >= LEAST_FALL:
-            looks = "this look" if window == 1 else f"the last {window} looks"
-            return (
-                "drifted",
-                f"the share of {what} went from {test.before:.3f} to {test.now:.3f} in {looks} (p={p:.2g})",
-            )
+        looks = "this look" if window == 1 else f"the last {window} looks"
+        if (alarm := test.alarm(labelled=labelled)) == "fall":
+            went = f"the share of {what} went from {test.before:.3f} to {test.now:.3f} in {looks}"
+            return "drifted", f"{went} (p={test.p_fall:.2g}; {flips})"
+        if alarm == "change":
+            shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}"
+            changed = f"the verdicts changed more than repeats do in {looks} (p={test.p_change:.2g}; {flips})"
+            return "drifted", f"{changed}; {shares}"
     test = tests[max(tests)]
-    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}"
+    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}; {flips}, which repeats can do"
     if n < needed:
-        repeats = f"repeats differ in {noise:.1%}"
-        return "cannot say", f"{shares}; {repeats}, so a fall of 5 points needs {needed:,} anchors, and there are {n:,}"
-    return "stable", f"{shares}; a fall of 5 points would be seen within four looks in at least 80 of 100 cases"
+        few = f"repeats differ in {noise:.1%}, so a change of 5% of the verdicts needs {needed:,} anchors to be seen"
+        return "cannot say", f"{shares}; {few}, and there are {n:,}"
+    return "stable", f"{shares}; a change of 5% of them would be seen within four looks in at least 80 of 100 cases"
 
 
 def _agreement(labels: Floats, earlier: Floats, now: Floats, traces: Sequence[str]) -> dict[str, Any]:

@@ -3,8 +3,12 @@
 from itertools import combinations
 
 import numpy as np
+from pydantic import Field
 
 from judge_eval.data.labels import Labels
+from judge_eval.errors import ConfigError, advise
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.budget import price_of
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
@@ -12,10 +16,12 @@ from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
+from judge_eval.spelling import option
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
 from judge_eval.stats.probabilities import FEWEST
-from judge_eval.stats.stacking import stack_judges
+from judge_eval.stats.stacking import best_panel, stack_judges
 from judge_eval.study.matching import label_scale
+from judge_eval.wire import Usage
 
 
 class MemberFigures(Record):
@@ -137,6 +143,24 @@ class MemberWeight(Record):
         return self.adds.interval is None or self.adds.interval[0] <= 0
 
 
+class CheapPanel(Record):
+    """The members that are worth most within a cost; the figures are of traces that did not choose them."""
+
+    members: tuple[str, ...]
+    cost: float
+    whole_cost: float
+    """Of all members."""
+    priced: str
+    """What the costs are: prices that were stated, of the price list, or the number of members."""
+    agreed: int
+    """How many of five choices without a fifth of the traces were the same."""
+    log_loss: Figure
+    right: Figure
+    """The share of chunks whose relevance the panel, weighted by labels, tells as the label does."""
+    behind: Figure
+    """How much greater the log loss is than that of all members."""
+
+
 class PanelStudy(Record):
     """A panel whose votes are weighted by labels, beside its majority; figures are of held-out traces."""
 
@@ -146,10 +170,29 @@ class PanelStudy(Record):
     gain: Figure
     """How much smaller the log loss of the stacked panel is."""
     effective_votes: float
+    best: CheapPanel | None = None
+    """The best panel of fewer members, where it was asked for."""
 
 
-def study_panel(run: Run, labels: Labels, threshold: int | None = None) -> PanelStudy | None:
-    """Stack a panel's members on labels (`stack_judges`); None without votes, or with too few labelled traces."""
+class PanelChoice(Record):
+    """Which panel to look for."""
+
+    size: int = Field(ge=1)
+    """The most members."""
+    costs: dict[str, float] = Field(default_factory=dict)
+    """What each member costs for one chunk; members that are left out have the price of the price list."""
+    within: float | None = None
+    """The most that a panel may cost; None: anything."""
+
+
+def study_panel(
+    run: Run, labels: Labels, threshold: int | None = None, choice: PanelChoice | None = None
+) -> PanelStudy | None:
+    """Stack a panel's members on labels (`stack_judges`); None without votes, or with too few labelled traces.
+
+    Raises:
+        ConfigError: No panel is as `choice` wants it.
+    """
     scale = scale_of(run)
     least = label_scale(labels, scale, threshold).relevant
     names, rows, human, traces = list[str](), list[list[float]](), list[bool](), list[str]()
@@ -176,7 +219,60 @@ def study_panel(run: Run, labels: Labels, threshold: int | None = None) -> Panel
         },
         gain=Figure.of(stack.gain),
         effective_votes=stack.effective_votes,
+        best=None if choice is None else _best_panel(run, names, (rows, human, traces), choice),
     )
+
+
+def _best_panel(
+    run: Run, names: list[str], labelled: tuple[list[list[float]], list[bool], list[str]], choice: PanelChoice
+) -> CheapPanel:
+    members = run.manifest.judge.get("members")
+    models = {
+        str(m["name"]): str(m.get("route") or m["name"])
+        for m in (members if isinstance(members, list) else ())
+        if isinstance(m, dict)
+    }
+    terms = {*names, *models.values()}
+    if unknown := sorted(choice.costs.keys() - terms):
+        raise ConfigError(f"{option('cost')}: no member {unknown[0]!r}; {advise(unknown[0], sorted(terms))}")
+    stated = [choice.costs.get(name, choice.costs.get(models.get(name, ""))) for name in names]
+    listed = _listed_prices(run, models)
+    known = [listed.get(name) if cost is None else cost for name, cost in zip(names, stated, strict=True)]
+    costs, priced = [cost for cost in known if cost is not None], "stated costs"
+    if len(costs) < len(names):
+        if choice.costs:
+            missing = ", ".join(name for name, cost in zip(names, known, strict=True) if cost is None)
+            raise ConfigError(f"the price of {missing} is not known; state it: {option('cost', 'MEMBER=PRICE')}")
+        costs, priced = [1.0] * len(names), "the number of members, since no costs are known"
+    elif None in stated:
+        priced = "dollars a chunk by the price list" + (" and stated costs" if choice.costs else "")
+    try:
+        best = best_panel(*labelled, size=choice.size, costs=costs, within=choice.within)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return CheapPanel(
+        members=tuple(names[k] for k in best.members), cost=best.cost, whole_cost=sum(costs), priced=priced,
+        agreed=best.agreed, log_loss=Figure.of(best.log_loss), right=Figure.of(best.right),
+        behind=Figure.of(best.behind),
+    )  # fmt: skip
+
+
+def _listed_prices(run: Run, models: dict[str, str]) -> dict[str, float]:
+    """Return what each member costs a chunk by the price list, at the mean tokens of all calls about a chunk."""
+    calls = [call for result in run.results for call in result.calls]
+    chunks = sum(len(call.chunk_ids) for call in calls)
+    records = run.manifest.backend.get("members")
+    if not chunks or not isinstance(records, dict):
+        return {}
+    used = Usage(
+        1_000 * sum(c.input_tokens for c in calls) // chunks, 1_000 * sum(c.output_tokens for c in calls) // chunks
+    )
+    prices = {}
+    for name, model in models.items():
+        if isinstance(record := records.get(model), dict):
+            who = Identity(str(record.get("provider")), str(record.get("model")), str(record.get("base_url") or ""))
+            prices[name] = price_of(who, used)
+    return {name: price / 1_000 for name, price in prices.items() if price}
 
 
 def _chance(grade: int, scale: Scale) -> float:

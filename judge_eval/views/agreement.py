@@ -113,6 +113,13 @@ def panel_blocks(panel: PanelStudy) -> Iterator[ViewBlock]:
     ]
     worth = [(m.name, m.weight, m.adds.value, m.adds.interval, "adds nothing" * m.adds_nothing) for m in panel.members]
     yield make_table("member weights", members, worth)
+    if (best := panel.best) is not None:
+        yield Sentence(
+            f"The best panel: {', '.join(best.members)}. It costs {best.cost:.3g} of {best.whole_cost:.3g} "
+            f"({best.priced}). On traces that did not choose it, its log loss is {best.log_loss.text}, greater by "
+            f"{best.behind.text} than that of all members; right: {best.right.text}. {best.agreed} of 5 choices "
+            "without a fifth of the traces are the same."
+        )
 
 
 def raters_view(who: str, figures: Mapping[str, Figure]) -> View:
@@ -164,7 +171,7 @@ def people_sentence(pair: PeopleAgreement) -> str:
 def _notes(result: Agreement) -> Iterator[Sentence]:
     yield from (Sentence(f"note: {note}") for note in result.notes)
     if result.failed:
-        yield Sentence(f"{result.failed} labelled chunks have no verdict and are left out", "doubtful")
+        yield Sentence(f"left out: {counted(result.failed, 'labelled chunk')} without a verdict", "doubtful")
     if result.elsewhere:
         yield Sentence(f"{result.elsewhere} labels are for chunks that are not in this run", "doubtful")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judge_eval.stats.probabilities import losses
-from judge_eval.stats.stacking import effective_votes, stack_judges
+from judge_eval.stats.stacking import best_panel, effective_votes, stack_judges
 
 Floats = np.ndarray
 
@@ -59,3 +59,25 @@ def test_a_missing_vote_is_no_opinion() -> None:
     assert (stack_judges(p, y, traces).stacked.log_loss.value or 1) < 0.6
     with pytest.raises(ValueError, match="at least 10"):
         stack_judges(p[:30], y[:30], traces[:30])
+
+
+def test_the_best_panel_is_the_cheapest_that_is_worth_most() -> None:
+    """Of a judge, its dearer copy, a fair one and a guesser it takes the judge and the fair one; or within a cost."""
+    p, y, traces = panel(150, 1)
+    best = best_panel(p, y, traces, size=3, costs=[1.0, 2.0, 1.0, 0.1])
+    assert (best.members, best.cost, best.agreed) == ((0, 2), 2.0, 5)
+    whole = stack_judges(p, y, traces).stacked.log_loss
+    assert best.behind.interval is not None
+    assert best.behind.interval.low <= 0
+    assert best.log_loss.value == pytest.approx(whole.value, abs=0.01)
+    assert best_panel(p, y, traces, size=3, costs=[1.0, 2.0, 1.0, 0.1], within=1.5).members == (0,)
+    with pytest.raises(ValueError, match=r"cheapest member costs 0\.1"):
+        best_panel(p, y, traces, costs=[1.0, 2.0, 1.0, 0.1], within=0.05)
+
+
+def test_the_worth_of_a_chosen_panel_is_held_out() -> None:
+    """Of 12 judges that guess, the best three are worth no more on other traces than a constant."""
+    rng = np.random.default_rng(5)
+    y = (rng.random(240) < 0.5).astype(float)
+    best = best_panel((rng.random((240, 12)) < 0.5).astype(float), y, np.repeat(np.arange(40), 6).tolist())
+    assert (best.log_loss.value or 0) > float(losses(np.full(240, 0.5), y).mean()) - 0.01

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -23,6 +23,9 @@ from tests.support.verdicts import judged, traces_of
 NAMES = [f"t{k:03d}" for k in range(40)]
 PLACES = [(name, letter) for name in NAMES for letter in "abc"]
 RELEVANT = {place for place in PLACES if place[1] == "a"}
+Relevant: TypeAlias = set[tuple[str, str]]
+GONE = {place for place in PLACES[:30] if place[1] == "a"}
+SWAPPED = {place for place in PLACES[:18] if place[1] == "a"} | {place for place in PLACES[30:48] if place[1] == "a"}
 LABELS = {n: {"chunks": [{"id": c, "text": f"{c} of {n}", "label": int(c == "a")} for c in "abc"]} for n in NAMES}
 
 
@@ -175,10 +178,19 @@ def test_a_look_that_was_killed_is_paid_once(tmp_path: Path) -> None:
         assert done.out.startswith("drifted: ")
 
 
-def test_a_change_for_the_better_is_noted(tmp_path: Path) -> None:
-    """A judge that rejects what it wrongly accepted is no worse by the labels, but another one: a note says so."""
-    watch_judge(lambda _: asked(set(PLACES)), tmp_path / "h.jsonl")
-    report = watch_judge(lambda _: asked(RELEVANT), tmp_path / "h.jsonl")
+@pytest.mark.parametrize(("was", "now"), [(set(PLACES), RELEVANT), (RELEVANT - GONE, RELEVANT - GONE ^ SWAPPED)])
+def test_a_judge_whose_flips_cancel_is_another_judge(tmp_path: Path, was: Relevant, now: Relevant) -> None:
+    """No smaller share of right verdicts, but more flips than repeats make: drifted, with the flips."""
+    watch_judge(lambda _: asked(was), tmp_path / "h.jsonl")
+    report = watch_judge(lambda _: asked(now), tmp_path / "h.jsonl")
+    assert report.verdict == "drifted"
+    assert report.why.startswith("the verdicts changed more than repeats do in this look (p=")
+    assert f"{report.became_relevant} became relevant, {report.became_irrelevant} irrelevant" in report.why
+    assert report.became_irrelevant == len(was - now) >= 6
+
+
+def test_flips_that_repeats_can_do_are_counted_in_the_reason(tmp_path: Path) -> None:
+    """Two flips of 120 are no drift, and not silent either."""
+    report = watched(tmp_path / "h.jsonl", RELEVANT ^ {PLACES[0], PLACES[1]})
     assert report.verdict == "stable"
-    assert "80 irrelevant" in report.notes[0]
-    assert "the verdicts changed more than repeats do" in markdown_of(drift_view(report))
+    assert "1 became relevant, 1 irrelevant, which repeats can do" in report.why
