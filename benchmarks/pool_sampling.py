@@ -3,8 +3,10 @@
     python -m benchmarks.pool_sampling FOLDER [--draws 200] [--shares .1,.2,.3,.5]
 
 FOLDER holds `dl19`, `dl20` or `covid-r1`, each with runs (`*.run.gz`) and judgments (`qrels*`). The pool is all that
-was judged; the first three ranks of each system are judged in full. For coverage, questions are drawn with replacement,
-each with a sample of its own, and the interval must hold the mean of all questions. The bars are those at 30%.
+was judged; the first ranks of each system are judged in full, as `run --pool-budget` does. Kendall's tau of n systems
+moves in steps of 4 / (n (n - 1)): .133 for the six of dl19 and dl20, .026 for the 13 of covid-r1. For coverage,
+questions are drawn with replacement, each with a sample of its own, and the interval must hold the mean of all
+questions. The bars are those at 30%.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from judge_eval.data.collection import read_qrels, read_run
 from judge_eval.metrics.table import trec_order
 from judge_eval.stats import mean_interval
-from judge_eval.stats.pool_sampling import SampledPool, draw_strata
+from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surely
 from judge_eval.stats.rank_correlation import kendall_tau_b
 
 K = 10
@@ -75,7 +77,8 @@ def _topic(judged: dict[str, int], ranked: list[list[str]], least: int) -> Topic
 
 
 def _estimates(topic: Topic, share: float, seed: int) -> tuple[NDArray[np.float64], int]:
-    drawn, strata = draw_strata(topic.likely, topic.best <= 3, round(share * len(topic.hits)), seed=seed)
+    size, numbers = round(share * len(topic.hits)), np.random.default_rng(seed).random(len(topic.hits))
+    drawn, strata = draw_strata(topic.likely, drawn_surely(topic.best, size, K), size, numbers)
     pool = SampledPool(np.where(drawn, topic.hits, -1), strata)
     rows = [[made[name].value for name in METRICS] for made in (pool.estimates(each, K) for each in topic.lists)]
     return np.array(rows), int(drawn.sum())

@@ -149,14 +149,14 @@ def _sampled(
 ) -> tuple[Sequence[Trace], Judge]:
     """Draw the chunks that a budget pays for; return the traces, and the judge that is asked about them."""
     from judge_eval.errors import ConfigError
-    from judge_eval.pools.sampling import affordable, sample_pool
+    from judge_eval.pools.sampling import affordable, first_cutoff, sample_pool
 
     source = evaluator.source(path, Selection(**selected))
     assert source is not None  # a file
     traces = [*source]
     share = 1.0
     for _ in range(2):
-        sample = sample_pool(traces, share, pool=pool, prior=prior)
+        sample = sample_pool(traces, share, pool=pool, prior=prior, k=first_cutoff(evaluator.scorer.names))
         judge = sample.judge(evaluator.judge)
         _, plan = evaluator.with_judge(judge).plan(sample.traces)
         if share < 1 and affordable(budget, plan, evaluator.stack) < 0.9:

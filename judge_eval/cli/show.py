@@ -49,6 +49,7 @@ def show(
     """
     from judge_eval.cli.printing.output import print_record, show_more, summary
     from judge_eval.errors import ConfigError, RunError, advise
+    from judge_eval.pools.sessions import session_report
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.ordering import pick_traces, sorting_key
@@ -74,6 +75,10 @@ def show(
     by = None if wanted is None else sorting_key(wanted, run.manifest.metrics)
     if by is not None and worst is not None and less_is_better(by[0]):
         by = by[0], not by[1]
+    if json_ and sessions:
+        report = session_report(run)
+        give_json("null" if report is None else report.model_dump_json(indent=2))
+        return
     if json_ and by is None and most is None and not failed:
         summary(run, json_)
         return

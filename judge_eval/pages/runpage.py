@@ -26,7 +26,9 @@ from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
 from judge_eval.views.run import claim_blocks
+from judge_eval.views.sampled import sample_sections
 from judge_eval.views.slices import slice_sections
+from judge_eval.views.steps import reranker_sections, session_sections
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
@@ -64,6 +66,7 @@ def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[Sl
         "agreement": agreement(table),
         "failures": failed_verdicts(table),
         "claims": claims(table.run),
+        "parts": parts(table.run),
         "words": {} if baseline is None else CHANGE_WORDS,
         "provenance": provenance(manifest),
         "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
@@ -151,6 +154,20 @@ def claims(run: Run) -> JSON | None:
     """Return how many claims a run misses, and the blocks that list them; None without claims."""
     missed = missed_claims(run.results)
     return {"distinct": missed.distinct, "blocks": blocks_data(claim_blocks(missed))} if missed else None
+
+
+def parts(run: Run) -> list[JSON]:
+    """Return what only some runs have, each with its blocks: a sampled pool, a reranker, sessions."""
+    made = (
+        ("Sample", [*sample_sections(run)]),
+        ("Reranker", [*reranker_sections(run)]),
+        ("Sessions", [*session_sections(run)]),
+    )
+    return [
+        {"title": title, "blocks": blocks_data(block for section in sections for block in section.blocks)}
+        for title, sections in made
+        if sections
+    ]
 
 
 def failed_verdicts(table: Table) -> JSON:

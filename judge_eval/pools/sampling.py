@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from judge_eval.digest import digest_json
+from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import ConfigError
 from judge_eval.judges.judge import Judge
 from judge_eval.judges.kept import KeptVerdicts
 from judge_eval.llm.expected_usage import Plan, expect_output
 from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.metrics import parse_metric
 from judge_eval.pools.pool import Pool, asked_of, partners, places_in
 from judge_eval.pools.scoring import settled
 from judge_eval.record import Record
@@ -23,13 +24,18 @@ from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import NoVerdict, Outcome, Trace, TracePool
 from judge_eval.stats import mean_interval
-from judge_eval.stats.pool_sampling import SampledPool, draw_strata
+from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surely
 
-SURE = 3
-"""The first ranks that are judged in full."""
+CUTOFF = 10
+"""The cutoff of the estimates if no metric of the run has one."""
 SHARES = (0.1, 0.2, 0.3, 0.5)
 _STRATUM = "pool_stratum"
 _BUDGET = re.compile(r"(\$)?\s*([0-9]+(?:\.[0-9]+)?)\s*(calls|tokens)?")
+
+
+def first_cutoff(metrics: Sequence[str]) -> int:
+    """Return the cutoff of the first metric that has one, else `CUTOFF`."""
+    return next((cut for name in metrics if (cut := parse_metric(name).cutoff)), CUTOFF)
 
 
 def read_budget(text: str) -> tuple[str, float]:
@@ -78,18 +84,27 @@ class PoolSample:
 
 
 def sample_pool(
-    traces: Sequence[Trace], share: float, *, pool: Pool | None = None, prior: Run | None = None, seed: int = 0
+    traces: Sequence[Trace],
+    share: float,
+    *,
+    pool: Pool | None = None,
+    prior: Run | None = None,
+    k: int = CUTOFF,
+    seed: int = 0,
 ) -> PoolSample:
-    """Draw the chunks to be judged: the first three ranks in full, of the rest a stratified sample of each question.
+    """Draw the chunks to be judged: the first ranks in full, of the rest a stratified sample of each question.
 
-    Strata go by how likely a chunk is relevant: by the verdicts of a cheap judge, then by its ranks in this list and
-    in those of the pool. Chunks with a verdict in the pool count in full, and are not judged again.
+    The first three ranks are judged in full, and those down to `k` as far as three quarters of the share go. Strata go
+    by how likely a chunk is relevant: by the verdicts of a cheap judge, then by its ranks in this list and in those of
+    the pool. Chunks with a verdict in the pool count in full, and are not judged again. A chunk that several lists have
+    is drawn by the same number, so their samples overlap.
 
     Args:
         traces: What to judge.
         share: Of the chunks without a verdict, from 0 to 1.
         pool: What is known of these questions.
         prior: A run of a cheap judge over the same traces.
+        k: The cutoff of the metrics.
         seed: Of the draw; equal seeds draw equally.
 
     Raises:
@@ -108,7 +123,7 @@ def sample_pool(
     if pool is not None:
         rows = partners([(trace.id, asked_of(trace)) for trace in traces], pool.questions)
     made, known, drawn = [], dict[tuple[str, str], Outcome](), set[tuple[str, str]]()
-    for number, (trace, row) in enumerate(zip(traces, rows, strict=True)):
+    for trace, row in zip(traces, rows, strict=True):
         places: list[int | None] = [None] * len(trace.chunks)
         if pool is not None and row >= 0:
             places = places_in(pool, pool.span(row), trace.chunks)
@@ -125,8 +140,10 @@ def sample_pool(
             for rank, (chunk, at) in enumerate(zip(trace.chunks, places, strict=True), 1)
         ]
         open_ = [place for place, chunk in enumerate(trace.chunks) if (trace.id, chunk.id) not in known]
-        sure_ = [place < SURE for place in open_]
-        chosen, strata = draw_strata([scores[p] for p in open_], sure_, round(share * len(open_)), seed=seed + number)
+        size = round(share * len(open_))
+        surely = drawn_surely([place + 1 for place in open_], size, k)
+        numbers = [_number(seed, trace.id, trace.chunks[p].id) for p in open_]
+        chosen, strata = draw_strata([scores[p] for p in open_], surely, size, numbers)
         strata_of = dict(zip(open_, strata.tolist(), strict=True))
         drawn |= {(trace.id, trace.chunks[p].id) for p, taken in zip(open_, chosen.tolist(), strict=True) if taken}
         chunks = tuple(
@@ -137,6 +154,11 @@ def sample_pool(
     record: dict[str, Any] = {"share": share, "seed": seed, "digest": digest_json(sorted(map(list, drawn)))}
     record |= {} if pool is None else {"pool": [system.run for system in pool.systems]}
     return PoolSample(tuple(made), known, frozenset(drawn), record | ({} if prior is None else {"prior": prior.id}))
+
+
+def _number(seed: int, trace: str, chunk: str) -> float:
+    """Return a chunk's own number, uniform from 0 to 1, whichever list it is in."""
+    return int.from_bytes(digest_parts([str(seed), trace, chunk])[:8], "big") / 2**64
 
 
 class SampleReport(Record):
@@ -160,9 +182,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
     """
     if "pool_sample" not in run.manifest.judge:
         return None
-    from judge_eval.metrics import parse_metric
-
-    k = k or next((cut for name in run.manifest.metrics if (cut := parse_metric(name).cutoff)), 10)
+    k = k or first_cutoff(run.manifest.metrics)
     scale, cluster = scale_of(run), run.manifest.intervals.cluster
     values, variances, clusters, chunks, judged = [], [], [], 0, 0
     for result in run.results:

@@ -9,15 +9,36 @@ from judge_eval.stats._arrays import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
 
-STRATUM = 6
+SURE = 3
+"""The first ranks that are drawn for sure, whatever they take."""
+SURE_SHARE = 0.75
+"""The part of a sample that deeper ranks, down to the cutoff, may take before they are sampled too."""
+STRATUM = 4
 """How many chunks of each stratum are drawn, about."""
-TILT = 4.0
-"""How much more often the likeliest chunks are drawn than the least likely ones. A steeper design makes the total of
-relevant chunks noisy, and with it every ratio."""
+TILT = 8.0
+"""How much more often the likeliest chunks are drawn than the least likely ones. A much steeper design makes the total
+of relevant chunks noisy, and with it every ratio."""
 _E = 1e-5
 
 
-def draw_strata(likely: npt.ArrayLike, sure: npt.ArrayLike, size: int, *, seed: int) -> tuple[Flags, Ints]:
+def drawn_surely(ranks: npt.ArrayLike, size: int, k: int) -> Flags:
+    """Return which chunks are drawn for sure: those of the first `SURE` ranks, and of more if they leave enough.
+
+    Ranks down to `k` are, one after the other, as long as all these take at most `SURE_SHARE` of the sample: then P and
+    DCG at K are exact, and systems keep their order by them.
+
+    Args:
+        ranks: The best rank of each chunk in any list, from 1.
+        size: How many chunks are drawn in all.
+        k: The cutoff of the metrics.
+    """
+    best = np.asarray(ranks)
+    fitting = [depth for depth in range(SURE + 1, k + 1) if (best <= depth).sum() <= SURE_SHARE * size]
+    result: Flags = best <= max(fitting, default=SURE)
+    return result
+
+
+def draw_strata(likely: npt.ArrayLike, sure: npt.ArrayLike, size: int, numbers: npt.ArrayLike) -> tuple[Flags, Ints]:
     """Draw a sample of a question's pool: some chunks surely, of the others a fixed number of each stratum.
 
     Strata are neighbours in the order of `likely`; of each about `STRATUM` are drawn without replacement, and at
@@ -27,7 +48,8 @@ def draw_strata(likely: npt.ArrayLike, sure: npt.ArrayLike, size: int, *, seed: 
         likely: How likely each chunk is to be relevant, in any unit.
         sure: Which chunks are drawn for sure.
         size: How many to draw, those included; fewer than those and 2 are drawn as these.
-        seed: Seed; equal seeds draw equally.
+        numbers: A number of each chunk, independent and uniform from 0 to 1: of a stratum the least are drawn. A chunk
+            that keeps its number from list to list makes their samples overlap (Ohlsson 1995).
 
     Returns:
         Which chunks are drawn, and the stratum of each; 0 holds those that are drawn for sure.
@@ -43,10 +65,11 @@ def draw_strata(likely: npt.ArrayLike, sure: npt.ArrayLike, size: int, *, seed: 
     rates = np.cumsum(np.linspace(TILT, 1.0, rest.size))
     codes = np.minimum((rates / rates[-1] * count * (1 - 1e-9)).astype(np.int64), count - 1)
     sizes = np.bincount(codes, minlength=count)
-    rng = np.random.default_rng(seed)
+    order_of = np.asarray(numbers, dtype=np.float64)
     for code in range(count):  # what a small stratum does not need goes to those that follow
         take = min(max(2, round(left / (count - code))), int(sizes[code]))
-        drawn[rng.permutation(rest[codes == code])[:take]] = True
+        here = rest[codes == code]
+        drawn[here[np.argsort(order_of[here], kind="stable")[:take]]] = True
         left -= take
     strata[rest] = codes + 1
     return drawn, strata

@@ -22,6 +22,6 @@ def sample_sections(run: Run) -> Iterator[Section]:
     )
     text = (
         f"{report.judged:,} of {counted(report.chunks, 'chunk')} judged ({report.judged / max(1, report.chunks):.0%}), "
-        "the first three ranks in full; the intervals include the sampling"
+        "the first ranks in full; the intervals include the sampling"
     )
     yield Section("sample", (Sentence(text), TableBlock("sample", columns, rows)))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from judge_eval.pools.sessions import session_report
+from judge_eval.pools.sessions import SessionCall, session_report
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.steps import reranker_gain
 from judge_eval.safe_text import counted, signed_pair
-from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
+from judge_eval.views.blocks import Cell, Column, IdList, Section, Sentence, TableBlock, Toned
 
 MOST_CALLS = 200
 """How many calls are listed."""
@@ -42,16 +42,18 @@ def session_sections(run: Run) -> Iterator[Section]:
     if report is None:
         return
     calls = [call for session in report.sessions for call in session.calls]
-    wasted, chunks = sum(call.wasted for call in calls), sum(call.chunks for call in calls)
-    again = sum(call.duplicates for call in calls)
+    wasted, chunks = sum(call.wasted is True for call in calls), sum(call.chunks for call in calls)
+    again, open_ = sum(call.duplicates for call in calls), sum(call.wasted is None for call in calls)
     what = "claims" if report.of_claims else "relevant chunks"
     text = (
         f"{counted(len(report.sessions), 'session')} with {counted(len(calls), 'search', 'searches')}: {wasted:,} "
         f"found nothing new, {again:,} of {counted(chunks, 'chunk')} were in an earlier search of the session"
     )
+    text += f"; failed verdicts leave open whether {open_:,} found something new" if open_ else ""
+    text += f"; {counted(report.rerankers, 'call')} of rerankers left out" if report.rerankers else ""
     columns = (
         *(Column("search", "count"), Column("sessions", "count"), Column("Coverage@calls", "number")),
-        *(Column("95% interval", "interval"), Column(f"new {what}", "number"), Column("wasted", "share")),
+        *(Column("95% interval", "interval"), Column(f"Novelty: new {what}", "number"), Column("wasted", "share")),
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (f.call, f.sessions, f.coverage.value, f.coverage.interval, f.novelty, f.wasted) for f in report.by_call
@@ -59,12 +61,23 @@ def session_sections(run: Run) -> Iterator[Section]:
     listed = (
         *(Column("session"), Column("search", "count"), Column("trace"), Column("query", cut=50)),
         *(Column("chunks", "count"), Column("seen before", "count"), Column("relevant", "count")),
-        *(Column(f"new {what}", "count"), Column("covered", "share")),
+        *(Column(f"new {what}", "count"), Column("covered")),
     )
     each: tuple[tuple[Cell, ...], ...] = tuple(
-        (session.id, number, c.trace, c.query, c.chunks, c.duplicates, c.relevant, c.new, c.coverage)
+        (session.id, number, IdList((c.trace,)), c.query, c.chunks, c.duplicates, c.relevant, *_new(c))
         for session in report.sessions
         for number, c in enumerate(session.calls, 1)
     )
     yield Section("sessions", (Sentence(text), TableBlock("sessions", columns, rows)))
     yield Section("calls", (TableBlock("calls", listed, each, of="searches").cut(min(MOST_CALLS, len(each))),))
+
+
+def _new(call: SessionCall) -> tuple[Cell, Cell]:
+    """Return what a call found first, and the share covered by then; both ends if failed verdicts leave it open."""
+    new: Cell = (
+        Toned("0: wasted", "bad") if call.wasted else f"{call.new} to {call.new + call.open}" if call.open else call.new
+    )
+    if call.coverage is None:
+        return new, "no claims"
+    low, high = call.coverage
+    return new, f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}"

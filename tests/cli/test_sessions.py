@@ -39,6 +39,12 @@ def test_searches_of_a_session_are_one_unit(desk: Desk) -> None:
     assert "2 sessions with 5 searches: 2 found nothing new, 2 of 7 chunks were in an earlier search" in shown
     lines = [line.split() for line in shown.splitlines() if line.startswith(("s1 ", "s2 "))]
     assert [(line[0], line[1], line[-2], line[-1]) for line in lines] == [
-        ("s1", "1", "1", "0.5000"), ("s1", "2", "0", "0.5000"), ("s1", "3", "1", "1.0000"),
-        ("s2", "1", "0", "0.0000"), ("s2", "2", "1", "1.0000"),
+        ("s1", "1", "1", "0.500"), ("s1", "2", "wasted", "0.500"), ("s1", "3", "1", "1.000"),
+        ("s2", "1", "wasted", "0.000"), ("s2", "2", "1", "1.000"),
     ]  # fmt: skip
+    data = json.loads(desk("show", "label:agent", "--sessions", "--json").out)
+    assert [call["new"] for session in data["sessions"] for call in session["calls"]] == [1, 0, 1, 0, 1]
+    assert desk("export", "label:agent", "-o", "s.md").code == 0
+    assert desk("report", "label:agent", "-o", "s.html").code == 0
+    assert "| s1 | 3 | q2 | When 2? | 1 | 0 | 1 | 1 | 1\\.000 |" in (desk.folder / "s.md").read_text()
+    assert "2 sessions with 5 searches" in (desk.folder / "s.html").read_text()

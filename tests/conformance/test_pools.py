@@ -132,12 +132,12 @@ def test_leaving_teams_out_as_trec_covid_did(conformance_data: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("collection", ["dl19", "dl20", "covid-r1"])
 def test_a_sample_of_a_pool_says_what_full_judging_says(conformance_data: Path, collection: str) -> None:
-    """At 30%: bias of AP at most .008 beyond the error of 20 draws, the order of systems, and intervals that cover."""
-    (ap,) = [each for each in simulate(conformance_data / "pools" / collection, 0.3, 20) if each.metric == "AP"]
-    assert abs(ap.judged - 0.3) < 0.01
-    assert ap.bias < 0.008 + 0.006
-    assert ap.tau > 0.9
-    assert 0.85 < ap.coverage <= 1
+    """At 30%: bias at most .012 beyond the error of 20 draws, the order of systems, and intervals that cover."""
+    for each in simulate(conformance_data / "pools" / collection, 0.3, 20):
+        assert abs(each.judged - 0.3) < 0.01
+        assert each.bias < 0.012 + 0.01
+        assert each.tau > 0.9
+        assert 0.85 < each.coverage <= 1
 
 
 def test_udcg_equals_the_authors_values(conformance_data: Path) -> None:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from judge_eval.stats.pool_sampling import SampledPool, draw_strata, inferred_ndcg, x_inferred_ap
+from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surely, inferred_ndcg, x_inferred_ap
 
 GRADES = np.array([1, 0, 2, 0, 1, 1, 0, 0, 1, 0, 0, 2])
 STRATA = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
@@ -109,28 +109,44 @@ def test_inferred_metrics_equal_sample_eval(seed: int) -> None:
 def test_the_draw_keeps_its_promises() -> None:
     """The first chunks surely, about as many as asked for, two of each stratum, the likely ones more often."""
     likely, sure = np.linspace(1, 0, 100), np.arange(100) < 3
-    drawn, strata = draw_strata(likely, sure, 33, seed=1)
+    numbers = np.random.default_rng(1).random(100)
+    drawn, strata = draw_strata(likely, sure, 33, numbers)
     assert drawn[:3].all()
     assert drawn.sum() == 33
     rates = [drawn[strata == code].mean() for code in range(1, strata.max() + 1)]
     assert all((drawn & (strata == code)).sum() >= 2 for code in range(1, strata.max() + 1))
     assert rates[0] > 2 * rates[-1] > 0
-    again, _ = draw_strata(likely, sure, 33, seed=1)
+    again, _ = draw_strata(likely, sure, 33, numbers)
     assert (again == drawn).all()
-    few, _ = draw_strata(likely[:2], sure[:2], 5, seed=0)
+    few, _ = draw_strata(likely[:2], sure[:2], 5, numbers[:2])
     assert few.all()
+
+
+def test_first_ranks_are_drawn_as_far_as_the_sample_goes() -> None:
+    """Three ranks always; down to the cutoff while they take at most three quarters of the sample."""
+    ranks = np.arange(1, 41)
+    assert [int(drawn_surely(ranks, size, 10).sum()) for size in (2, 4, 8, 12, 14, 40)] == [3, 3, 6, 9, 10, 10]
+    assert int(drawn_surely(np.repeat(ranks, 3), 20, 10).sum()) == 15
+
+
+def test_lists_that_share_chunks_share_their_samples() -> None:
+    """A chunk keeps its number: of a stratum in common the same ones are drawn."""
+    numbers = np.random.default_rng(0).random(60)
+    first, _ = draw_strata(np.linspace(1, 0, 60), np.zeros(60, dtype=bool), 20, numbers)
+    second, _ = draw_strata(np.linspace(1, 0, 60) + 0.001 * numbers, np.zeros(60, dtype=bool), 20, numbers)
+    assert (first & second).sum() >= 15
 
 
 def test_a_sample_of_known_pools_is_nearly_unbiased() -> None:
     """Simulated questions at 30%: AP and NDCG are within .02 of full judging on average over draws."""
     rng = np.random.default_rng(0)
     errors = []
-    for question in range(100):
+    for _ in range(100):
         chance = 0.6 * np.exp(-np.arange(80) / 15)
         grades = (rng.random(80) < chance).astype(int)
         ranked = np.argsort(np.arange(80) + rng.normal(0, 8, 80))
         full = SampledPool(grades, np.zeros(80, dtype=int)).estimates(ranked, 10)
-        drawn, strata = draw_strata(chance, np.arange(80) < 3, 24, seed=question)
+        drawn, strata = draw_strata(chance, drawn_surely(np.arange(1, 81), 24, 10), 24, rng.random(80))
         made = SampledPool(np.where(drawn, grades, -1), strata).estimates(ranked, 10)
         errors.append([made[name].value - full[name].value for name in ("AP", "NDCG@10")])
     assert np.abs(np.mean(errors, axis=0)).max() < 0.02

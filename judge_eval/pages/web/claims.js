@@ -104,7 +104,7 @@ export function drawBlocks(blocks, label) {
   return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? "h3" : "p.told", block.text)));
 }
 
-const RIGHT = new Set(["number", "count", "signed", "p"]);
+const RIGHT = new Set(["number", "share", "count", "signed", "p"]);
 
 function tableOf(block, label) {
   const columns = block.columns.map((column) => ({ name: column.name, right: RIGHT.has(column.kind) }));
@@ -119,7 +119,7 @@ function cellOf(column, cell) {
   if (column.kind === "strip") return heardStrip(cell);
   if (column.kind.endsWith("interval")) return el("span.whole", null, range(cell, 3, column.kind === "interval" ? num : signed));
   if (Array.isArray(cell)) return cell.map((id, i) => [i ? ", " : "", el("a", { href: "#" + encodeURIComponent(id) }, quoted("bdi", id))]);
-  if (column.kind === "number") return num(cell);
+  if (column.kind === "number" || column.kind === "share") return num(cell);
   if (column.kind === "signed") return signed(cell);
   if (column.kind === "p") return pvalue(cell);
   return typeof cell === "string" ? quoted(`span.column-${column.name.replace(/\W+/g, "-")}`, cell) : cell;

@@ -116,6 +116,7 @@ export async function runPage(root, source, served) {
   const told = tabs([
     { name: "traces", title: "Traces", badge: data.live || source.sample ? undefined : data.head.traces, draw: tracesTab },
     figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), drawBlocks(data.claims.blocks)) },
+    ...(figured && data.parts || []).map((part) => ({ name: part.title.toLowerCase(), title: part.title, draw: () => el("div.missed", null, drawBlocks(part.blocks)) })),
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
     figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },
     figured && { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },
