@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +21,7 @@ from judge_eval.pools.pool import Settling
 if TYPE_CHECKING:
     from judge_eval.pools.pool import Pool
     from judge_eval.runs.folder.run import Run
+    from judge_eval.schema import Scale
 
 FORMATS = (".json", ".qrels", ".md", ".html")
 
@@ -55,7 +58,7 @@ def pool(
     """
     from judge_eval.cli.printing.output import print_record
     from judge_eval.export import text as export
-    from judge_eval.export.trec import pool_lines
+    from judge_eval.export.trec import pool_lines, pool_provenance, provenance_beside
     from judge_eval.pools.scoring import score_pool
     from judge_eval.views.html import document_of
     from judge_eval.views.markdown import markdown_of
@@ -71,7 +74,10 @@ def pool(
         else:
             writers = {".md": markdown_of, ".html": document_of}
             write = writers.get(path.suffix.lower())
-            export.write_text(path, pool_lines(made) if write is None else write(pool_view(report)))
+            text = "".join(pool_lines(made)) if write is None else write(pool_view(report))
+            export.write_text(path, text)
+            if write is None:
+                export.write_text(provenance_beside(path), pool_provenance(made, text))
 
 
 def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settling) -> Pool:
@@ -90,5 +96,27 @@ def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settl
     if first is None:
         raise ConfigError("name a run or a pool: judgments alone score nothing")
     scale = first.scale if isinstance(first, Pool) else scale_of(first)
-    joined = (given.get(name) or Pool.from_qrels(read_qrels(Path(name)), scale) for name in names)
+    joined = (
+        given.get(name) or Pool.from_qrels(read_qrels(Path(name)), _scale_of(Path(name), scale)) for name in names
+    )
     return Pool.of(joined, depth=depth, conflicts=conflicts)
+
+
+def _scale_of(path: Path, usual: Scale) -> Scale:
+    """Return the scale of judgments: what stands beside them if it describes this file, else that of the runs."""
+    from judge_eval.errors import DataError
+    from judge_eval.export.trec import provenance_beside
+    from judge_eval.schema import Scale
+
+    if not (beside := provenance_beside(path)).is_file():
+        return usual
+    try:
+        known = json.loads(beside.read_text(encoding="utf-8"))
+        scale, digest = Scale.model_validate(known["scale"]), known["sha256"]
+    except (ValueError, KeyError, TypeError):
+        fault = "does not say where a pool's judgments are from; delete it or write the pool again"
+        raise DataError(fault, file=str(beside)) from None
+    if digest == sha256(path.read_bytes()).hexdigest():
+        return scale
+    remark(f"{path.name} was changed after {beside.name} was written; its grades are read on the scale of the runs")
+    return usual

@@ -1,6 +1,9 @@
 """A run as TREC files, so that trec_eval's readers compute the same numbers."""
 
+import json
 from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
 
 from judge_eval.errors import DataError
 from judge_eval.export.format import Format
@@ -52,11 +55,37 @@ def qrels_lines(run: Run) -> Iterator[str]:
 
 
 def pool_lines(pool: Pool) -> Iterator[str]:
-    """Yield `query 0 chunk grade`, a line a chunk of the pool, -1 without a verdict; ids as in `run_lines`."""
+    """Yield `query systems chunk grade`, a line a chunk of the pool, -1 without a verdict; ids as in `run_lines`."""
+    # The second field is TREC's iteration, which no reader uses: it says which systems have the chunk within the pool's
+    # depth, by their numbers in `pool_provenance`, as 1+3; 0 if none has.
+    found = pool.found(pool.depth)
     safe_trace = _escaper("questions of the pool")
-    for question, grades in pool.qrels.items():
+    pooled = pool.pooled
+    for row, (question, _) in enumerate(pool.questions):
         query, safe = safe_trace(question), _escaper(f"chunk ids of question {question!r}")
-        yield from (f"{query} 0 {safe(chunk)} {grade}\n" for chunk, grade in grades.items())
+        for at in pool.span(row):
+            if pooled[at]:
+                who = "+".join(str(system + 1) for system in found[at].nonzero()[0].tolist()) or "0"
+                yield f"{query} {who} {safe(pool.chunk_ids[at])} {pool.grades[at]}\n"
+
+
+def pool_provenance(pool: Pool, text: str) -> str:
+    """Return what stands beside a pool's judgments, whose `text` is given: readers of TREC files take no comments."""
+    data = {
+        "sha256": sha256(text.encode()).hexdigest(),
+        "scale": pool.scale.model_dump(mode="json"),
+        "depth": pool.depth,
+        "systems": [{"number": n, **each.model_dump(mode="json")} for n, each in enumerate(pool.systems, 1)],
+        "conflicts": {"settled by": pool.settling, "count": pool.n_conflicts},
+        "judged": int((pool.grades >= 0).sum()),
+        "doubts": list(pool.doubts),
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def provenance_beside(path: Path) -> Path:
+    """Return where `pool_provenance` of a file of judgments stands: `pool.qrels.json` beside `pool.qrels`."""
+    return path.with_name(f"{path.name}.json")
 
 
 def _escaper(what: str) -> Callable[[str], str]:

@@ -25,6 +25,14 @@ def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     assert "<script" not in page
     qrels = read_qrels(desk.folder / "p.qrels")
     assert qrels == {q: grades for q, grades in Pool.load(desk.folder / "p.json").qrels.items() if grades}
+    beside = json.loads((desk.folder / "p.qrels.json").read_text())
+    assert [(each["number"], each["name"]) for each in beside["systems"]] == [(1, "text"), (2, "title")]
+    assert {line.split()[1] for line in (desk.folder / "p.qrels").read_text().splitlines()} == {"1", "2", "1+2"}
+    (desk.folder / "changed.qrels").write_text("docs-001 0 x 1\n")
+    (desk.folder / "changed.qrels.json").write_text((desk.folder / "p.qrels.json").read_text())
+    assert "changed.qrels was changed after" in desk("pool", "p.json", "changed.qrels").err
+    (desk.folder / "changed.qrels.json").write_text("[]")
+    assert "does not say where" in desk("pool", "p.json", "changed.qrels").err
     again = json.loads(desk("pool", "p.json", "--json").out)
     assert again == json.loads(desk("pool", "label:text", "label:title", "--json").out)
     assert desk("pool", "p.json", "p.qrels", "--metrics", "Recall@5").code == 0
