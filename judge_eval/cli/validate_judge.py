@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from judge_eval.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
+    from judge_eval.runs.judging.selection import Selecting
 
 
 @verb
@@ -33,11 +35,13 @@ def validate_judge(
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Judge a random sample of this many traces of each set.")] = None,
     join: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Add the rows of an earlier table (.json); repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Add the rows of an earlier table (.json, .jsonl); repeatable."),
     ] = None,
     output: Annotated[
-        list[Path] | None, output_flag("Also write the table to this file: .md, .html or .json. Repeatable.")
+        list[Path] | None, output_flag("Also write the table to this file: .md, .html, .json, .jsonl. Repeatable.")
     ] = None,
+    dry_run: Annotated[bool, "Show calls, cache hits and tokens of each set and prompt; make no call."] = False,
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -51,9 +55,11 @@ def validate_judge(
 
     Examples:
     judge-eval validate-judge --model openai/NAME --sets wice.jsonl --sets trec-dl-2019 --limit 100 -o table.json
+    judge-eval validate-judge --model openai/NAME --sets wice.jsonl --limit 100 --dry-run
     judge-eval validate-judge --join one.json --join two.json -o both.md
     """
     from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.progress import show_plan
     from judge_eval.data.labelled_sets import read_sets
     from judge_eval.data.options import ReadOptions
     from judge_eval.export import text as export
@@ -61,7 +67,7 @@ def validate_judge(
     from judge_eval.views.markdown import markdown_of
     from judge_eval.views.validation import validation_page, validation_view
 
-    export.check_suffixes(output or (), (".md", ".html", ".json"))
+    export.check_suffixes(output or (), (".md", ".html", ".json", ".jsonl"))
     if not sets and not join:
         raise ConfigError("name a set with --sets, or tables to join with --join")
     reader = ReadOptions(relevant=numbers.relevant, yes_ids=True)
@@ -81,6 +87,11 @@ def validate_judge(
                 evaluator = first.with_judge(made.judge)
                 evaluator.scorer = made.scorer
                 drawn = seed if limit else None
+                if dry_run:
+                    name = f"{each.name}, {prompt}" if prompt else each.name
+                    selected: Selecting = {"name": name, "limit": limit, "seed": drawn, "on_invalid": "skip"}
+                    show_plan(evaluator, each.traces, selected, asks=True)
+                    continue
                 run = evaluator.evaluate(each.traces, limit=limit, seed=drawn, name=each.name, on_invalid="skip")
                 open_verdicts += run.manifest.tally.open_verdicts
                 remark(f"{each.name}: {run.manifest.tally.verdicts:,} verdicts")
@@ -88,14 +99,21 @@ def validate_judge(
                     rows += validated_sets(run, each.name, each.runs)
                 except DataError as error:  # the rows of other sets stay
                     complain(f"{each.name}: {error}")
+    if dry_run:
+        remark("no request was sent")
+        return
     table = ValidationTable(rows=(*earlier, *rows))
     if json_:
         give_json(table.model_dump_json(indent=2))
     else:
         show(validation_view(table))
+    forms: dict[str, Callable[[], str]] = {
+        ".json": lambda: table.model_dump_json(indent=2) + "\n",
+        ".jsonl": table.lines,
+        ".html": lambda: validation_page(table),
+        ".md": lambda: markdown_of(validation_view(table)),
+    }
     for path in output or ():
-        suffix = path.suffix.lower()
-        text = {".json": lambda: table.model_dump_json(indent=2) + "\n", ".html": lambda: validation_page(table)}
-        export.write_text(path, text.get(suffix, lambda: markdown_of(validation_view(table)))())
+        export.write_text(path, forms[path.suffix.lower()]())
     if open_verdicts:
         raise typer.Exit(INCOMPLETE)

@@ -1,5 +1,7 @@
 """Choosing single chunks of a run for people to label."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from judge_eval.errors import DataError
@@ -30,11 +32,13 @@ def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int =
     depth = max((c for c in cutoffs if c is not None), default=None) if None not in cutoffs else None
     results = run.results
     spots, worth = [], []
+    known: dict[tuple[bool | None, ...], Floats] = {}  # by the verdicts of a trace
     for place, result in enumerate(results):
         outcomes = result.outcomes[:depth]
-        verdicts = [o.relevant if o.kind == "verdict" else None for o in outcomes]
-        moved = _moved(metric, verdicts) if metric and outcomes else np.ones(len(outcomes))
-        for outcome, value in zip(outcomes, moved.tolist(), strict=True):
+        verdicts = tuple(o.relevant if o.kind == "verdict" else None for o in outcomes)
+        if verdicts not in known:
+            known[verdicts] = _moved(metric, verdicts) if metric and outcomes else np.ones(len(outcomes))
+        for outcome, value in zip(outcomes, known[verdicts].tolist(), strict=True):
             spots.append((place, outcome.chunk_id))
             worth.append(value)
     if not 0 < size <= len(spots):
@@ -48,7 +52,7 @@ def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int =
     return [Chosen(results[place], 1.0, chosen[place]) for place in places]
 
 
-def _moved(metric: str, verdicts: list[bool | None]) -> Floats:
+def _moved(metric: str, verdicts: Sequence[bool | None]) -> Floats:
     """Return how far the label of each chunk is expected to move the metric of its trace, shape (K,)."""
     expecting = expected_metric(parse_metric(metric))
     assert expecting is not None

@@ -32,6 +32,7 @@ RIGHT = 0.9
 """The share of verdicts that is taken to be right, of each grade, before there is a label."""
 DRAWS = 6
 _STEPS = 6
+_NEAR = 0.15
 LEAST = 20
 Unit = Literal["traces", "chunks"]
 Drawing = Literal["none", "neyman", "uncertain"]
@@ -191,10 +192,13 @@ class LabelPlanner:
             n = int(np.clip(round(n * (tried[n] / target) ** 2), LEAST, most))
             if n in tried:
                 break
-        enough = [size for size, half in tried.items() if half <= target * 1.03]
-        n = min(enough) if enough else max(tried)
+        # Widths are means of few draws: all that are near the target say together how many it takes.
+        near = [(size, half) for size, half in tried.items() if abs(half / target - 1) < _NEAR] or [*tried.items()][-1:]
+        n = int(np.clip(round(float(np.mean([size * (half / target) ** 2 for size, half in near]))), LEAST, most))
+        half = float(np.mean([half * (size / n) ** 0.5 for size, half in near]))
+        enough = half <= target * 1.03
         chunks = n if unit == "chunks" else round(n * sum(sizes) / len(sizes))
-        return PlannedSample(unit=unit, by=by, n=n, chunks=chunks, half_width=tried[n], reached=bool(enough))
+        return PlannedSample(unit=unit, by=by, n=n, chunks=chunks, half_width=half, reached=enough)
 
     def _most_chunks(self) -> int:
         depth = parse_metric(self.metric).cutoff
@@ -213,7 +217,7 @@ class LabelPlanner:
                     if pick.chunks is not None:
                         part.chunk_chances[trace, chunk.id] = pick.chance(chunk)
             if unit == "chunks":
-                mean, _ = mean_by_chunks(self.run, part, self.metric, None, judge, {})
+                mean, _ = mean_by_chunks(self.run, part, self.metric, None, judge, {}, alone=False)
             else:
                 mean, _ = mean_by_traces(self.run, judge, {t: human[t] for t in part.chances}, part, self.metric)
             if mean.interval is not None:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Verdict
+from judge_eval.schema import Scale, Trace, Verdict
 from judge_eval.stats import ranking_figures
 from judge_eval.study.matching import label_scale, labels_of
 
@@ -24,6 +25,8 @@ NO_INTERVAL = (
     "these correlations are of the means over these traces: they are biased downwards by chance, more if the "
     "systems are close; more traces raise them; there is no interval, because no tested method is valid"
 )
+_BLOCK = 500
+"""Traces that are scored together."""
 
 
 class Rankings(Record):
@@ -84,26 +87,31 @@ def metric_both_ways(
     judge: dict[str, float | None] = {}
     human: dict[str, float] = {}
     open_, verdicts, sizes = dict[int, GradedTrace](), array("b"), array("l")
-    for row, (result, grades) in enumerate(_fully_labelled(run, labels)):
-        own.check(result.trace)
-        ((scores, _),) = own.score([(result.trace, result.outcomes)])
-        judge[result.trace_id] = scores[name]
-        verdicts.extend(o.grade if o.kind == "verdict" else -1 for o in result.outcomes)
-        sizes.append(len(result.outcomes))
-        if scores[name] is None:
-            open_[row] = GradedTrace.of(result.trace, result.outcomes)
-        if grades is not None:
-            outcomes = [
-                Verdict(chunk_id=chunk.id, grade=grade, relevant=grade >= theirs.relevant)
-                for chunk, grade in zip(result.trace.chunks, grades, strict=True)
-            ]
-            ((scores, _),) = other.score([(result.trace, outcomes)])
-            value = scores[name]
+    rows = enumerate(_fully_labelled(run, labels))
+    while block := list(islice(rows, _BLOCK)):
+        for _, (result, _) in block:
+            own.check(result.trace)
+        scores = own.score([(result.trace, result.outcomes) for _, (result, _) in block])
+        for (row, (result, _)), (values, _) in zip(block, scores, strict=True):
+            judge[result.trace_id] = values[name]
+            verdicts.extend(o.grade if o.kind == "verdict" else -1 for o in result.outcomes)
+            sizes.append(len(result.outcomes))
+            if values[name] is None:
+                open_[row] = GradedTrace.of(result.trace, result.outcomes)
+        labelled = [(result, grades) for _, (result, grades) in block if grades is not None]
+        judged = [(result.trace, _outcomes(result.trace, grades, theirs)) for result, grades in labelled]
+        for (result, _), (values, _) in zip(labelled, other.score(judged), strict=True):
+            value = values[name]
             assert value is not None
             human[result.trace_id] = value
     expected = expected_scores(own, open_, np.array(verdicts, dtype=np.int8), offsets_of(sizes))
     judge |= {open_[row].id: values.get(name) for row, values in expected.items()}
     return judge, human
+
+
+def _outcomes(trace: Trace, grades: Sequence[int], scale: Scale) -> list[Verdict]:
+    rows = zip(trace.chunks, grades, strict=True)
+    return [Verdict(chunk_id=chunk.id, grade=grade, relevant=grade >= scale.relevant) for chunk, grade in rows]
 
 
 def _fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:

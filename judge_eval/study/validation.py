@@ -66,7 +66,7 @@ class ValidationTable(Record):
 
     @classmethod
     def joined(cls, paths: Sequence[Path], rows: Sequence[ValidatedSet] = ()) -> ValidationTable:
-        """Join tables that were written as JSON with further rows.
+        """Join tables that were written as JSON, or with a row a line (`lines`), with further rows.
 
         Raises:
             DataError: A file is not such a table.
@@ -74,10 +74,18 @@ class ValidationTable(Record):
         every: list[ValidatedSet] = []
         for path in paths:
             try:
-                every += cls.from_json(path.read_bytes()).rows
+                text = path.read_bytes()
+                if path.suffix.lower() == ".jsonl":
+                    every += [ValidatedSet.from_json(line) for line in text.splitlines() if line.strip()]
+                else:
+                    every += cls.from_json(text).rows
             except (OSError, ValueError) as error:
                 raise DataError(f"is not a table of validate-judge: {type(error).__name__}", file=str(path)) from None
         return cls(rows=(*every, *rows))
+
+    def lines(self) -> str:
+        """Return a row a line, as JSON Lines: such files join by being put one after the other."""
+        return "".join(row.model_dump_json() + "\n" for row in self.rows)
 
 
 def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[ValidatedSet]:

@@ -47,3 +47,27 @@ def test_a_folder_and_a_file_make_rows_that_join(desk: Desk) -> None:
     assert "<table" in (desk.folder / "both.html").read_text(encoding="utf-8")
     assert desk("validate-judge").code == 2
     assert "not a table of validate-judge" in desk("validate-judge", "--join", "miracl.jsonl").err
+
+
+def test_a_dry_run_asks_nothing_and_tables_of_lines_join(desk: Desk) -> None:
+    """`--dry-run` says the calls and tokens of each set and prompt; rows as JSON Lines join, also put together."""
+    shutil.copytree(FIXTURES / "formats/beir", desk.folder / "beir")
+    planned = desk("validate-judge", "-m", "fake/overlap", "--sets", "beir", "--dry-run", "-o", "no.json")
+    assert planned.code == 0, planned.err
+    for prompt in ("relevance/binary", "relevance/graded"):
+        assert f"beir, {prompt}: " in planned.out
+    assert planned.out.count("input tokens") == 2
+    assert "no request was sent" in planned.err
+    assert not (desk.folder / "no.json").exists()
+    both = ""
+    for name in ("overlap", "hash"):
+        judge = ("-m", f"fake/{name}", "--prompt", "relevance/binary")
+        assert desk("validate-judge", *judge, "--sets", "beir", "-o", f"{name}.jsonl").code == 0
+        both += (desk.folder / f"{name}.jsonl").read_text(encoding="utf-8")
+    (desk.folder / "both.jsonl").write_text(both, encoding="utf-8")
+    for joined in (("--join", "both.jsonl"), ("--join", "overlap.jsonl", "--join", "hash.jsonl")):
+        shown = desk("validate-judge", *joined, "--json")
+        assert shown.code == 0, shown.err
+        assert [row["model"] for row in json.loads(shown.out)["rows"]] == ["fake/overlap-1", "fake/hash-1"]
+    (desk.folder / "broken.jsonl").write_text('{"set": 1}\n', encoding="utf-8")
+    assert "not a table of validate-judge" in desk("validate-judge", "--join", "broken.jsonl").err
