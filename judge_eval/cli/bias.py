@@ -12,7 +12,8 @@ from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import verb
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.data.options import read_origins
+from judge_eval.errors import DataError
 
 EDITS = ("padded", "echo-bait", "length-bait", "order", "other-reference")
 """The probes that edit chunks: padding, echo of the question, another place in the list, a false reference."""
@@ -54,9 +55,7 @@ def bias(
     from judge_eval.views.bias import bias_view
     from judge_eval.views.probe import probe_view
 
-    origins = dict(text.partition("=")[::2] for text in origin or ())
-    if "" in (*origins, *origins.values()):
-        raise ConfigError("--origin: write ROLE=MODEL, such as reranker=openai/NAME")
+    origins = read_origins(origin or ())
     run = chosen.loaded(remark)
     try:
         labels = labels_of(run, labelling.labels)

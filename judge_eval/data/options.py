@@ -24,6 +24,21 @@ def _pairs(texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
+ROLES = ("reference", "answer", "reranker")
+"""Who may have had a hand in a trace."""
+
+
+def read_origins(texts: Iterable[str]) -> dict[str, str]:
+    """Read `ROLE=MODEL`, such as `reranker=openai/NAME`."""
+    origins = {}
+    for text in texts:
+        role, _, model = (part.strip() for part in text.partition("="))
+        if role not in ROLES or not model:
+            raise ConfigError(f"{option('origin')} {text!r}: write ROLE=MODEL, ROLE one of {', '.join(ROLES)}")
+        origins[role] = model
+    return origins
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a file, or rows in memory, are to be read, where they do not say so themselves.
@@ -68,6 +83,18 @@ class ReadOptions:
     an object of records by id; the name of a worksheet. Of rows in memory the path in each row."""
     group_by: Annotated[str | None, _setting("The key that all rows of a trace share, if each row is a chunk.")] = None
 
+    origin: Annotated[
+        Mapping[str, str],
+        Setting(
+            "Which model reranked the chunks, or wrote reference or answer, if traces do not say; `bias` reads it.",
+            "Reading the data",
+            metavar="ROLE=MODEL",
+            file=True,
+            type=list[str] | None,
+            read=read_origins,
+        ),
+    ] = field(default_factory=dict)
+    """By role (`reference`, `answer`, `reranker`) the model behind it, of traces whose `origin` does not say."""
     yes_ids: Annotated[
         bool,
         _setting("Judge chunks whose texts look like ids or file names, which are refused by default.", file=False),
@@ -76,6 +103,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check(self)
+        read_origins(f"{role}={model}" for role, model in self.origin.items())
         if self.map:
             from judge_eval.data.files.jsonl import TRACE_FIELDS
 
@@ -106,6 +134,7 @@ class ReadKeywords(TypedDict, total=False):
     relevant: int | None
     records: str | None
     group_by: str | None
+    origin: Mapping[str, str] | None
     yes_ids: bool | None
 
 

@@ -177,7 +177,11 @@ class DatasetReading:
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
         options = self._options
-        if options.map or (options.corpus, options.depth, options.records, options.group_by) != (None,) * 4:
+        if (
+            options.map
+            or options.origin
+            or (options.corpus, options.depth, options.records, options.group_by) != (None,) * 4
+        ):
             return False
         lists = [record.get("chunks") for record in sample]
         return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)
@@ -227,6 +231,8 @@ class DatasetReading:
                     continue
                 if not joined and data.get("chunks") is not None:
                     data["chunks"] = self._chunks(data["chunks"])
+                if self._options.origin and isinstance(own := data.get("origin") or {}, Mapping):
+                    data["origin"] = {**self._options.origin, **own}
                 trace = Trace.parse(worded(mend(data)))
                 if self._admit is not None:
                     trace = self._admit(trace, row.line)

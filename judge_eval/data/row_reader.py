@@ -116,6 +116,8 @@ class RowReader:
         if options.depth is not None and len(trace.chunks) > options.depth:
             trace = trace.but(chunks=trace.chunks[: options.depth])
             trace.__dict__.pop("digest", None)  # of all its chunks
+        if options.origin:
+            trace = trace.but(origin={**options.origin, **trace.origin})
         try:
             check_limits(trace)  # it may have been copied, or its metadata filled, since it was made
         except ValueError as error:
@@ -151,4 +153,6 @@ def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterato
 
 
 def _read_already() -> ConfigError:
-    return ConfigError("`reader` says how rows are read, and these are traces already; give no more than `depth`")
+    return ConfigError(
+        "`reader` says how rows are read, and these are traces already; give no more than `depth` and `origin`"
+    )

@@ -91,7 +91,7 @@ def test_settings_stay() -> None:
     promised = """model prompt mode layout judge evidence blank metrics out cache base_url param label href
         tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
-        thresholds fail_over max_rise format map corpus list_sep depth records group_by otel columnar
+        thresholds fail_over max_rise format map corpus list_sep depth records group_by origin otel columnar
         push_every push_grace unsupported on_undecided gate_on server claims"""
     assert set(settings()) == set(promised.split())
 
@@ -152,7 +152,7 @@ def test_groups_are_gathered_again() -> None:
     flat = spread(verb)
     names = list(inspect.signature(flat).parameters)
     assert names == [
-        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "yes_ids"),
+        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "origin", "yes_ids"),
         *("cache", "timeout"),
         *("out", "label", "href", "tags", "resume", "new_if_done", "push_every", "push_grace", "server"),
         *("n", "trust_host"),

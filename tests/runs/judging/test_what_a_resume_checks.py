@@ -88,7 +88,7 @@ ELSEWHERE = {"offline", "record", "replay"}
 """Where answers come from: an answer says itself which request it is for."""
 AFTERWARDS = {
     *(field.name for record in (KeepingFlags, RunningFlags, Gates, Serving) for field in fields(record)),
-    *("metrics", "interval", "cluster", "by"),
+    *("metrics", "interval", "cluster", "by", "origin"),
 }
 """What names, keeps, drives or scores a run; metrics are compared by name."""
 
