@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +25,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "home")
 # What a script starts in the background ignores Ctrl-C, and so would each process that is tested here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.set_threshold(50_000, 20, 50)  # to collect tests makes many objects and no garbage
 
 FOREIGN = "pytestmark = pytest.mark.foreign"
 """The line that says that all of a module's tests need other packages or services."""
@@ -43,6 +49,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--foreign") or collection_path.suffix != ".py":
         return None
     return FOREIGN in collection_path.read_text(encoding="utf-8").splitlines() or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Let each worker import a share of a folder's modules first: what one has compiled the others find."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker and isinstance(collector, pytest.Directory):
+        modules = [child for child in report.result or () if isinstance(child, pytest.Module)]
+        for module in modules[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            with contextlib.suppress(module.CollectError, pytest.skip.Exception):  # reported when it is collected
+                _ = module.obj
+    return report
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector, a fifth of the time otherwise, from walking through all tests again and again."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

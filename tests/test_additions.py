@@ -157,7 +157,7 @@ def test_a_kind_of_judge_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def copied(folder: Path) -> Path:
     """Copy the package to a folder, from where `python` in that folder imports it."""
     package = folder / "judge_eval"
-    ignored = shutil.ignore_patterns("__pycache__")
+    ignored = shutil.ignore_patterns("*.pyc.*")  # bytecode that another process is writing
     shutil.copytree(Path(judges.__file__).parents[1], package, ignore=ignored)
     shutil.copytree(Path(__file__).parents[1] / "prompts", package / "_prompts")
     return package

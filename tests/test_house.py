@@ -6,8 +6,9 @@ import ast
 import re
 import runpy
 from collections import Counter, defaultdict
-from functools import cache
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parents[1] / "judge_eval"
 TESTS = Path(__file__).parent
@@ -26,7 +27,7 @@ SAME_ROLE = {"base", "options"}
 """Module names that mean the same in each room: what a judge is, how data are read."""
 
 
-@cache
+@pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
     """Read every module once."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
@@ -37,10 +38,10 @@ def length(path: Path) -> int:
     return path.read_text(encoding="utf-8").count("\n")
 
 
-def test_a_class_name_stands_for_one_thing() -> None:
+def test_a_class_name_stands_for_one_thing(trees: dict[Path, ast.Module]) -> None:
     """No two modules define a public class, or name a type, of one name."""
     places = defaultdict(list)
-    for path, tree in trees().items():
+    for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 name = node.name
@@ -58,13 +59,13 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert not twice
 
 
-def test_a_function_name_stands_for_one_thing() -> None:
+def test_a_function_name_stands_for_one_thing(trees: dict[Path, ast.Module]) -> None:
     """No two modules define a public function of one name, but for what is one thing at two doors.
 
     A verb of the command line bears the name of what it calls; each provider makes its backend by `create`.
     """
     places = defaultdict(list)
-    for path, tree in trees().items():
+    for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
                 room = path.relative_to(PACKAGE).parts[0]
@@ -90,18 +91,18 @@ def test_a_test_module_has_a_name_of_its_own() -> None:
     assert [name for name, count in Counter(plain).items() if count > 1] == []
 
 
-def test_no_room_is_a_fifth_of_the_house() -> None:
+def test_no_room_is_a_fifth_of_the_house(trees: dict[Path, ast.Module]) -> None:
     """No folder right below the package holds more than 20% of its lines."""
-    total = sum(map(length, trees()))
+    total = sum(map(length, trees))
     for room in (path for path in PACKAGE.iterdir() if path.is_dir()):
         share = sum(map(length, room.rglob("*.py"))) / total
         assert share <= 0.2, f"{room.name} holds {share:.0%} of the lines"
 
 
-def test_no_signature_is_long() -> None:
+def test_no_signature_is_long(trees: dict[Path, ast.Module]) -> None:
     """No function takes more than 12 parameters, `self` not counted."""
     long = []
-    for path, tree in trees().items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
@@ -111,9 +112,9 @@ def test_no_signature_is_long() -> None:
     assert not long
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_says_what_it_is_for(trees: dict[Path, ast.Module]) -> None:
     """Every module begins with a docstring whose first line is one sentence."""
-    for path, tree in trees().items():
+    for path, tree in trees.items():
         first = (ast.get_docstring(tree) or "").split("\n")[0]
         assert first.endswith((".", ":")), path
 

@@ -101,7 +101,8 @@ class LabelPlanner:
 
     def __init__(self, run: Run, metric: str, pilot: Labels | None = None, *, seed: int = 0) -> None:
         names = run.manifest.metrics
-        self.run = run if metric in names else rescore(run, [*names, metric])
+        run = run if metric in names else rescore(run, [*names, metric])
+        self.run = run.but(results=tuple(run.results))  # read once: each simulated draw goes through them
         self.metric, self.pilot, self._seed = metric, pilot, seed
         own, rng = scale_of(self.run), np.random.default_rng(seed)
         self._scale = own if pilot is None else label_scale(pilot, own, None)

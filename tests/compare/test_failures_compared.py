@@ -58,7 +58,7 @@ def test_bounds_cover_every_completion(clustered: bool) -> None:
     rng = np.random.default_rng(4)
     a, b = rng.random(40), rng.random(40)
     low, high = np.where(rng.random(40) < 0.2, 0.0, b), np.where(rng.random(40) < 0.2, 1.0, b)
-    ids = np.repeat(np.arange(10), 4).tolist() if clustered else None
+    ids = np.repeat(np.arange(8), 5).tolist() if clustered else None
     result = compare_paired(a, b, ends=((a, a), (low, high)), clusters=ids, limits=(0.0, 1.0))
     assert result.interval is not None
     for filled in (low, high, b):

@@ -46,15 +46,16 @@ def test_a_language_that_is_worse_is_seen() -> None:
     assert sum(f.n for (by, _), f in mapping.items() if by == "length") == len(NAMES)
 
 
-def test_holm_keeps_false_alarms_rare() -> None:
-    """With ten slices and no difference, in 60 draws at most 7 have any slice that differs."""
+@pytest.mark.parametrize("draws", [17, pytest.param(60, marks=pytest.mark.slow)])
+def test_holm_keeps_false_alarms_rare(draws: int) -> None:
+    """With ten slices and no difference, of 60 draws at most 7 have any slice that differs; of few none beyond 2."""
     rng = np.random.default_rng(1)
     sets = [frozenset([f"s{k % 5}", f"r{k % 7}"]) for k in range(280)]
     alarms = sum(
         any(f.verdict == "differs" for f in corrected_slices(slice_tests("x", rng.random(280), [("tag", sets)])))
-        for _ in range(60)
+        for _ in range(draws)
     )
-    assert alarms <= 7
+    assert alarms <= 7 * draws // 60 + (draws < 60)
 
 
 def test_agree_and_compare_have_slices() -> None:
@@ -128,12 +129,15 @@ def test_a_language_is_stated_or_guessed(query: str, metadata: dict[str, str], t
     assert slices_of(run.results, "language", guess=False) == [stated]
 
 
-@pytest.mark.parametrize("clustered", [False, True])
-def test_hit_rates_by_chance_name_no_slice(clustered: bool) -> None:
-    """Of rates near 1 Student's test of small slices rejects too often: in 60 draws at most 6 runs name a slice."""
+@pytest.mark.parametrize(
+    ("clustered", "draws"),
+    [(True, 10), pytest.param(False, 60, marks=pytest.mark.slow), pytest.param(True, 60, marks=pytest.mark.slow)],
+)
+def test_hit_rates_by_chance_name_no_slice(clustered: bool, draws: int) -> None:
+    """Of rates near 1 Student's test of small slices rejects too often: in at most a tenth a slice is named."""
     rng, alarms = np.random.default_rng(2), 0
     clusters = [k // 2 for k in range(200)] if clustered else None
-    for _ in range(60):
+    for _ in range(draws):
         sets = [frozenset(str(k) for k in range(6) if rng.random() < (0.15 if k % 2 else 0.4)) for _ in range(200)]
         tests = [
             test
@@ -141,4 +145,4 @@ def test_hit_rates_by_chance_name_no_slice(clustered: bool) -> None:
             for test in slice_tests(name, (rng.random(200) < 0.9) * 1.0, [("tag", sets)], clusters)
         ]
         alarms += any(each.verdict == "differs" for each in corrected_slices(tests))
-    assert alarms <= 6
+    assert alarms <= draws / 10
