@@ -22,6 +22,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.sampled import STRATUM, is_sampled, strata_of
 from judge_eval.schema import NoVerdict, Outcome, Trace, TracePool
 from judge_eval.stats import mean_interval
 from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surely
@@ -29,7 +30,6 @@ from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surel
 CUTOFF = 10
 """The cutoff of the estimates if no metric of the run has one."""
 SHARES = (0.1, 0.2, 0.3, 0.5)
-_STRATUM = "pool_stratum"
 _BUDGET = re.compile(r"(\$)?\s*([0-9]+(?:\.[0-9]+)?)\s*(calls|tokens)?")
 
 
@@ -147,7 +147,7 @@ def sample_pool(
         strata_of = dict(zip(open_, strata.tolist(), strict=True))
         drawn |= {(trace.id, trace.chunks[p].id) for p, taken in zip(open_, chosen.tolist(), strict=True) if taken}
         chunks = tuple(
-            chunk.but(metadata={**chunk.metadata, _STRATUM: strata_of.get(place, 0)})
+            chunk.but(metadata={**chunk.metadata, STRATUM: strata_of.get(place, 0)})
             for place, chunk in enumerate(trace.chunks)
         )
         made.append(trace.but(chunks=chunks))
@@ -180,7 +180,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         run: The run.
         k: The cutoff; None takes that of the first metric with one, else 10.
     """
-    if "pool_sample" not in run.manifest.judge:
+    if not is_sampled(run):
         return None
     k = k or first_cutoff(run.manifest.metrics)
     scale, cluster = scale_of(run), run.manifest.intervals.cluster
@@ -190,8 +190,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         known = {} if trace.pool is None else trace.pool.grades
         beside = [grade for name, grade in known.items() if name.startswith("~")]
         grades = [o.grade if o.kind == "verdict" else scale.minimum - 1 for o in result.outcomes] + beside
-        codes = [chunk.metadata.get(_STRATUM) for chunk in trace.chunks]
-        strata = [code if isinstance(code, int) else 0 for code in codes] + [0] * len(beside)
+        strata = strata_of(result) + [0] * len(beside)
         pool = SampledPool(np.array(grades) - scale.minimum, strata, scale.relevant - scale.minimum)
         estimates = pool.estimates(np.arange(listed), k)
         values.append([each.value for each in estimates.values()])

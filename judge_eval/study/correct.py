@@ -16,6 +16,7 @@ from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.sampled import drawn_weights, is_sampled
 from judge_eval.safe_text import interval, number
 from judge_eval.schema import Scale
 from judge_eval.spelling import option
@@ -54,14 +55,18 @@ class ChunkSample:
     """The place of each one's trace, shape (M,)."""
     rank: Ints
     """From 0."""
+    grade: Ints
+    """What the judge said; `FAILED` without a verdict."""
     verdict: Ints
-    """What the judge said, numbered from 0; a failed verdict has a number too."""
+    """The same, numbered from 0; a failed verdict has a number too."""
     labelled: Ints
     """The places of the labelled ones, shape (n,)."""
     label: Ints
     """Their labels."""
     weight: Floats
     """One over their chances to be labelled."""
+    share: Floats
+    """One over the chance of each chunk to be judged, shape (M,): 1 unless the run judged a sample."""
     lengths: Ints
     """How many chunks each trace has, shape (N,)."""
 
@@ -69,12 +74,18 @@ class ChunkSample:
     def of(cls, run: Run, labels: Labels, depth: int | None) -> ChunkSample:
         """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance.
 
-        The labelled chunks of a sample that is labelled in part are a random part of it.
+        The labelled chunks of a sample that is labelled in part are a random part of it. Chunks that a run did not draw
+        to be judged are not among them.
         """
-        trace, rank, grades, label = [], [], [], []
+        trace, rank, grades, label, share = [], [], [], [], []
         traces, chunks, drawn = [], [], []
+        sampled = is_sampled(run)
         for place, result in enumerate(run.results):
+            shares = drawn_weights(result) if sampled else [1.0] * len(result.outcomes)
             for k, outcome in enumerate(result.outcomes[:depth]):
+                if not shares[k]:
+                    continue
+                share.append(shares[k])
                 trace.append(place)
                 rank.append(k)
                 grades.append(outcome.grade if outcome.kind == "verdict" else FAILED)
@@ -90,14 +101,27 @@ class ChunkSample:
         labelled = np.flatnonzero(marks >= 0)
         chances = _complete(chunks, "chunk_probability")
         if chances is None:
-            weight = chunk_weights(ranks, labelled, _complete(traces, "probability"))
+            # Of a rank of which a sample was judged few are left, so these count as one.
+            parts = np.array(share) > 1
+            if parts.any() and not parts[labelled].any():
+                raise ValueError("no chunk of those that were drawn by chance is labelled; label some of them too")
+            alike = np.where(parts, ranks.max(initial=0) + 1, ranks)
+            weight = chunk_weights(alike, labelled, _complete(traces, "probability"))
         elif ranks.max(initial=0) > (deepest := max(drawn)):  # no chunk below had a chance
             raise bare_rank(deepest + 1)
         else:
             weight = len(drawn) / chances / len(chances)
         lengths = np.array([len(result.outcomes) for result in run.results], dtype=np.int64)
         return cls(
-            np.array(trace, dtype=np.int64), ranks, codes.astype(np.int64), labelled, marks[labelled], weight, lengths
+            np.array(trace, dtype=np.int64),
+            ranks,
+            np.array(grades, dtype=np.int64),
+            codes.astype(np.int64),
+            labelled,
+            marks[labelled],
+            weight,
+            np.array(share, dtype=np.float64),
+            lengths,
         )
 
 
@@ -128,8 +152,12 @@ def mean_of_chunks(
     # also how many labelled chunks the mean rests on; too few raise `ValueError`. Without `alone` what the labels say
     # without the judge is left open, which halves the time.
     parsed = parse_metric(metric)
+    if is_sampled(run) and not parsed.spec.additive:
+        raise ValueError("the run judged a sample of its chunks; labels of single chunks correct P and DCG alone")
     scale = label_scale(labels, scale_of(run), threshold)
     sample = ChunkSample.of(run, labels, parsed.cutoff)
+    if is_sampled(run):
+        judge_only = _judged_alone(sample, parsed, scale_of(run))
     estimate = _additive if parsed.spec.additive else _modelled
     means = []
     for verdict in (sample.verdict, np.zeros_like(sample.verdict))[: 1 + alone]:
@@ -143,7 +171,7 @@ def mean_of_chunks(
 
 def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
     """Split a metric that is a sum over chunks: what the verdicts expect of each trace, and the labels."""
-    parts = _parts(sample, metric, scale)  # (M, grades)
+    parts = _parts(sample, metric, scale) * sample.share[:, None]  # (M, grades)
     grades = np.eye(parts.shape[1])[sample.label - scale.minimum]
     shares = expected_by_verdict(verdict, sample.labelled, grades, sample.weight)
     expected = (shares * parts).sum(axis=1)
@@ -151,6 +179,14 @@ def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) 
     here = sample.labelled
     own = parts[here, sample.label - scale.minimum]
     return base, ChunkLabels(sample.trace[here], np.ones(here.size), own, expected[here], sample.weight)
+
+
+def _judged_alone(sample: ChunkSample, metric: Metric, scale: Scale) -> float:
+    """Estimate a sum over all chunks from the verdicts on a sample; a failed one counts as the others on average."""
+    parts, there = _parts(sample, metric, scale) * sample.share[:, None], sample.grade != FAILED
+    own = parts[there, sample.grade[there] - scale.minimum]
+    usual = own.sum() / max(sample.share[there].sum(), 1e-300)
+    return float(own.sum() + usual * sample.share[~there].sum()) / sample.lengths.size
 
 
 def _parts(sample: ChunkSample, metric: Metric, scale: Scale) -> Floats:
@@ -266,7 +302,8 @@ def correct(
     (`judge_eval.stats.chunk_correction`), other metrics from traces that are labelled in full. A trace without chunks
     has a known value and counts so too. Traces that belong together (the run's `intervals.cluster`) are not taken for
     independent. Where the labels say which chance each trace had to be chosen, and the chances differ, traces are
-    weighted by their inverse. The judge's value of a trace with failed verdicts is the expected one, and a note counts
+    weighted by their inverse. In a run that judged a sample of its chunks each stands for one over its chance to be
+    drawn. The judge's value of a trace with failed verdicts is the expected one, and a note counts
     these; among single chunks a failed verdict is one more thing that the judge can say.
 
     Args:

@@ -60,35 +60,15 @@ def test_a_pool_that_is_judged_in_full_has_the_metrics_themselves() -> None:
     assert made["NDCG@5"] == (pytest.approx(made["DCG@5"].value / ideal), 0)
 
 
-def sample_eval(grades: np.ndarray, strata: np.ndarray, ranked: list[int]) -> tuple[float, float]:
-    """Compute xinfAP and infNDCG as TREC's sample_eval.pl does, step by step."""
-    kinds = sorted(set(strata.tolist()))
-    pooled = {s: int((strata == s).sum()) for s in kinds}
-    judged = {s: int(((strata == s) & (grades >= 0)).sum()) for s in kinds}
-    values = {s: int(((strata == s) & (grades > 0)).sum()) for s in kinds}
-    total = sum(values[s] * pooled[s] / judged[s] for s in kinds if judged[s])
-    sampled, good, docs, gain, sap = (dict.fromkeys(kinds, 0.0) for _ in range(5))
-    depth = 0
-    for rank, place in enumerate(ranked, 1):
-        if place < 0:
-            continue
-        s, grade = int(strata[place]), int(grades[place])
-        if grade > 0:
-            above = sum(docs[c] / depth * (good[c] + 1e-5) / (sampled[c] + 3e-5) for c in kinds if depth and docs[c])
-            sap[s] += 1 / rank + depth / rank * above
-            good[s] += 1
-            gain[s] += grade / math.log2(rank + 1)
-        depth += 1
-        docs[s] += 1
-        sampled[s] += grade >= 0
-    ap = sum(values[s] * pooled[s] / judged[s] / total * sap[s] / values[s] for s in kinds if judged[s] and values[s])
-    dcg = depth * sum(docs[s] / depth * gain[s] / sampled[s] for s in kinds if sampled[s])
-    best, start = 0.0, 0
-    for grade in sorted({int(g) for g in grades if g > 0}, reverse=True):
-        count = sum(int(((strata == s) & (grades == grade)).sum()) * pooled[s] / judged[s] for s in kinds if judged[s])
-        best += sum(grade / math.log2(r + 1) for r in range(start + 1, start + int(count + 0.5) + 1))
-        start += int(count + 0.5)
-    return ap, dcg / best
+SAMPLE_EVAL = [
+    (0.4042882311, 0.4403828434), (0.5239175484, 0.9815072802), (0.2171553379, 0.3937574983), (0.3067034966, 0.3894437625),
+    (0.2604952454, 0.4052796514), (0.4615505788, 0.5478334869), (0.3139316361, 0.3866366470), (0.4013066735, 0.5644732427),
+    (0.3903607929, 0.7690813813), (0.3159227047, 0.4073724226), (0.3701176210, 0.4083241632), (0.2361483726, 0.4391203470),
+    (0.2204582754, 0.5866922010), (0.6817398188, 0.9445024212), (0.3843424543, 0.5361906270), (0.3735852111, 0.3788575226),
+    (0.2387840031, 0.3010070443), (0.5048895705, 0.7370566432), (0.4726452439, 0.7083007283), (0.3752140712, 0.5900751149),
+]  # fmt: skip
+"""infAP and infNDCG of the toys below, by the statements of TREC's sample_eval.pl (version of 10 October 2011, as in
+amillert/TREC-elastic 3f3bb0a) under Perl 5.36, printed with ten decimals in place of four."""
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -101,9 +81,7 @@ def test_inferred_metrics_equal_sample_eval(seed: int) -> None:
     ranked = [*rng.permutation(40)[:25].tolist(), -1, -1]
     rng.shuffle(ranked)
     pool = SampledPool(grades, strata)
-    assert (x_inferred_ap(pool, ranked), inferred_ndcg(pool, ranked)) == pytest.approx(
-        sample_eval(grades, strata, ranked), rel=1e-12
-    )
+    assert (x_inferred_ap(pool, ranked), inferred_ndcg(pool, ranked)) == pytest.approx(SAMPLE_EVAL[seed], abs=1e-10)
 
 
 def test_the_draw_keeps_its_promises() -> None:
