@@ -7,8 +7,10 @@ import importlib
 import importlib.util
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Any, NamedTuple
 
 from judge_eval.digest import canonical_json
@@ -90,7 +92,6 @@ class Metered(Wrapper):
 
 def price_of(identity: Identity, usage: Usage) -> float | None:
     """Return what tokens cost in US dollars, >= 0; None if the model or the price list is missing."""
-    # The provider follows from the base URL, else from the model's name: a proxy's price is its provider's.
     try:
         genai_prices: Any = importlib.import_module("genai_prices")
     except ImportError:
@@ -101,15 +102,24 @@ def price_of(identity: Identity, usage: Usage) -> float | None:
         cache_read_tokens=(read := min(usage.cached_tokens, usage.input_tokens)),
         cache_write_tokens=min(usage.written_tokens, usage.input_tokens - read),
     )
-    entry = built_in().get(identity.provider)
-    hints: list[dict[str, str]] = [{"provider_api_url": identity.base_url}] if identity.base_url else []
+    hint = _price_hint(identity.provider, identity.base_url, identity.model)
+    if hint is None:
+        return None
+    return float(genai_prices.calc_price(tokens, identity.model, **hint).total_price)
+
+
+@cache
+def _price_hint(provider: str, base_url: str, model: str) -> Mapping[str, str] | None:
+    """Return what the price list finds a model by; None if it does not know it, which takes it milliseconds."""
+    genai_prices: Any = importlib.import_module("genai_prices")
+    # The provider follows from the base URL, else from the model's name: a proxy's price is its provider's.
+    entry = built_in().get(provider)
+    hints: list[dict[str, str]] = [{"provider_api_url": base_url}] if base_url else []
     hints += [{"provider_id": entry.prices}] if entry and entry.prices else []
-    hints.append({})
-    for hint in hints:
-        try:
-            return float(genai_prices.calc_price(tokens, identity.model, **hint).total_price)
-        except LookupError:
-            continue
+    for hint in [*hints, {}]:
+        with suppress(LookupError):
+            genai_prices.calc_price(genai_prices.Usage(input_tokens=1), model, **hint)
+            return hint
     return None
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from string import Template
 from typing import Any, Literal
 
 from pydantic import Field
 
 from judge_eval.prompts.fenced import FencedForm
-from judge_eval.prompts.records import Digested, PromptRecord
+from judge_eval.prompts.records import Digested, PromptRecord, filler
 from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import Message, Request
 
@@ -71,7 +70,7 @@ class PromptForm(FencedForm):
         super().__init__(prompt, pinned, repair.digest, READING)
         system, contract = map(prompt.with_levels, (prompt.system, prompt.contract))
         self._show(system, contract, prompt.chunk, prompt.titled_chunk, repair.unreadable)
-        self.repair, self._user = repair, Template(prompt.user.strip())
+        self.repair, self._user = repair, filler(prompt.user.strip())
 
     @property
     def listwise(self) -> bool:
@@ -104,7 +103,7 @@ class PromptForm(FencedForm):
         """Write the system and the user message, what is not ours between fences; see `FencedForm`."""
         query, reference, answer = asked = [request.query, request.reference or "", request.answer or ""]
         own, chunks = self._fence(asked, request.passages)
-        user = self._user.substitute(mark=own, query=query, reference=reference, answer=answer, chunks=chunks)
+        user = self._user(mark=own, query=query, reference=reference, answer=answer, chunks=chunks)
         return (self._system, Message("user", user))
 
 

@@ -10,7 +10,7 @@ from judge_eval.errors import PromptError
 from judge_eval.prompts.chat import object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
 from judge_eval.prompts.fenced import FencedForm
-from judge_eval.prompts.records import PromptRecord, PromptScale
+from judge_eval.prompts.records import PromptRecord, PromptScale, filler
 from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
@@ -106,7 +106,7 @@ class ClaimsForm(FencedForm):
     def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
         super().__init__(prompt, pinned, CLAIM_READING)
         self._show(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk, prompt.unreadable)
-        self._user, self._claim = Template(prompt.user.strip()), Template(prompt.claim.strip())
+        self._user, self._claim = filler(prompt.user.strip()), filler(prompt.claim.strip())
 
     @property
     def listwise(self) -> bool:
@@ -132,10 +132,10 @@ class ClaimsForm(FencedForm):
         asked = [request.query, request.reference or "", *request.claims]
         own, chunks = self._fence(asked, request.passages)
         claims = [
-            self._claim.substitute(number=number, text=" ".join(text.split()))
+            self._claim(number=number, text=" ".join(text.split()))
             for number, text in enumerate(request.claims, 1)
         ]
-        user = self._user.substitute(
+        user = self._user(
             mark=own, query=request.query, reference=request.reference or "", claims="\n".join(claims), chunks=chunks
         )
         return (self._system, Message("user", user))

@@ -3,13 +3,12 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from string import Template
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.prompts.records import PromptedForm, PromptRecord
+from judge_eval.prompts.records import PromptedForm, PromptRecord, filler
 from judge_eval.record import Record
 from judge_eval.wire import DecisionQuestion, Level, Message, Passage, Questionnaire, Request
 
@@ -113,7 +112,7 @@ class DecisionForm(QuestionForm):
         super().__init__(prompt, pinned, layout, ASKING)
         self.layout = layout
         self._rules = prompt.with_levels(prompt.rules).strip()
-        self._question, self._called = Template(prompt.question.strip()), _CALLED[layout]
+        self._question, self._called = filler(prompt.question.strip()), _CALLED[layout]
         self._text = None if layout == "input" else self._asked("")
         self._levels = prompt.described
 
@@ -143,7 +142,7 @@ class DecisionForm(QuestionForm):
         return Questionnaire(self._rules, shared, tuple(questions))
 
     def _asked(self, name: str) -> str:
-        asked = self._question.substitute(chunk=self._called.format(name=name))
+        asked = self._question(chunk=self._called.format(name=name))
         return asked[:1].upper() + asked[1:]
 
 

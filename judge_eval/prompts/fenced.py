@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from copy import copy
-from string import Template
 from typing import Self
 
 from judge_eval.delimiters import PUBLIC, nonces_of
-from judge_eval.prompts.records import PromptedForm
+from judge_eval.prompts.records import PromptedForm, filler
 from judge_eval.wire import Message, Passage
 
 
@@ -23,12 +22,12 @@ class FencedForm(PromptedForm):
 
     def unreadable(self, problem: str) -> str:
         """Return what is said of an answer that could not be read."""
-        return self._unreadable.substitute(problem=problem)
+        return self._unreadable(problem=problem)
 
     def _show(self, system: str, contract: str, chunk: str, titled_chunk: str, unreadable: str) -> None:
         self._system = Message("system", system.strip() + "\n" + contract.strip())
-        self._chunk, self._titled = Template(chunk.strip()), Template(titled_chunk.strip())
-        self._unreadable = Template(unreadable.strip())
+        self._chunk, self._titled = filler(chunk.strip()), filler(titled_chunk.strip())
+        self._unreadable = filler(unreadable.strip())
 
     def _fence(self, asked: list[str], passages: Sequence[Passage]) -> tuple[str, str]:
         """Return the mark for what is asked, and the passages one after the other, each with its own mark."""
@@ -36,7 +35,7 @@ class FencedForm(PromptedForm):
         fenced = [asked, *([*asked, passage.title or "", passage.text] for passage in passages)]
         own, *marks = nonces_of(self._key, fenced)
         blocks = [
-            (self._chunk if passage.title is None else self._titled).substitute(  # it takes what it names
+            (self._chunk if passage.title is None else self._titled)(  # it takes what it names
                 mark=mark, text=passage.text, title=passage.title, number=number
             )
             for number, (passage, mark) in enumerate(zip(passages, marks, strict=True), 1)

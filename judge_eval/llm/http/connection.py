@@ -1,5 +1,6 @@
 """Posts bodies to one address: over aiohttp alone where it is installed, else over the SDK's HTTP client."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -125,35 +126,73 @@ class SdkConnection(Connection):
 
 
 class AiohttpConnection(Connection):
-    """Connections of aiohttp: no cookie is kept, nothing is unpacked, and no proxy is used."""
+    """Connections of aiohttp: no cookie is kept, nothing is unpacked, and no proxy is used.
+
+    A call takes one of aiohttp's connections and reads by its parser. Its session, which makes objects and a task
+    of each request, is passed over: it takes half of the time.
+    """
 
     def __init__(self, endpoint: Endpoint, key: str) -> None:
         import aiohttp
         from yarl import URL
 
         super().__init__(endpoint, key)
-        self._url = URL(endpoint.url, encoded=True)
+        url = URL(endpoint.url, encoded=True)
         tls: Any = True
-        if self._url.scheme == "https":  # with the certificates that the SDK's HTTP library trusts
+        if url.scheme == "https":  # with the certificates that the SDK's HTTP library trusts
             tls = sys.modules[_library()].create_ssl_context()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=endpoint.calls, keepalive_timeout=_KEPT, ssl=tls),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT, endpoint.timeout)),
-        )
+        self._connector = aiohttp.TCPConnector(limit=endpoint.calls, keepalive_timeout=_KEPT, ssl=tls)
+        self._request = aiohttp.ClientRequest("POST", url, loop=asyncio.get_running_loop())
+        self._wait = aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT, endpoint.timeout))
+
+    def use(self, key: str) -> None:
+        """Send this key from now on."""
+        super().use(key)
+        self._head = b""
 
     async def post(self, content: bytes) -> Received:
         """Send a body and read the reply."""
-        sent, headers = _pieces(content, self._headers_of(content))
-        async with self._session.post(self._url, data=sent, headers=headers, allow_redirects=False) as response:
-            parts = response.content.iter_any()
-            body = await read_whole(parts, response.headers, self._endpoint.most, self._endpoint.place)
-        return Received(response.status, response.headers, body)
+        headers = self._headers_of(content)
+        head = self._head or self._written(headers)
+        if headers is self._headers:
+            self._head = head
+        try:
+            connection = await self._connector.connect(self._request, [], self._wait)
+        except TimeoutError as error:
+            raise self._too_late() from error
+        try:
+            protocol, transport = connection.protocol, connection.transport
+            assert protocol is not None and transport is not None
+            protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+            transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(content), content))
+            message, payload = await protocol.read()
+            while 100 <= message.code < 200 and message.code != 101:
+                message, payload = await protocol.read()
+            body = await read_whole(payload.iter_any(), message.headers, self._endpoint.most, self._endpoint.place)
+            if transport.get_write_buffer_size():  # the server answered before it had read everything
+                connection.close()
+        except BaseException:
+            connection.close()
+            raise
+        connection.release()
+        return Received(message.code, message.headers, body)
+
+    def _written(self, headers: Mapping[str, str]) -> bytes:
+        """Write the head of a request but the length of its body."""
+        own = {"host": self._request.headers["host"], **{name.lower(): value for name, value in headers.items()}}
+        lines = [f"POST {self._request.url.raw_path_qs} HTTP/1.1", *(f"{name}: {own[name]}" for name in own)]
+        if not all(line.isprintable() for line in lines):
+            raise ValueError("a header of the request holds a line break or another character that none may hold")
+        return "".join(f"{line}\r\n" for line in lines).encode()
+
+    def _too_late(self) -> Exception:
+        import aiohttp
+
+        return aiohttp.ConnectionTimeoutError(f"no connection to {self._endpoint.place}")
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        await self._connector.close()
 
 
 def open_connection(endpoint: Endpoint, key: str, transport: Transport) -> Connection:
