@@ -140,7 +140,8 @@ class Usage:
     """How many of the input tokens the server put into its prefix cache, for which some ask a higher price."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, name) + getattr(other, name) for name in _USAGE))
+        added = other.__dict__
+        return filled(Usage, {name: value + added[name] for name, value in self.__dict__.items()})
 
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) - getattr(other, name) for name in _USAGE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from judge_eval.digest import canonical_json
@@ -39,7 +40,7 @@ _CALLERS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Capabilities:
     """What may be sent. Each step down leaves out one field more; none is ever put back."""
 
@@ -49,7 +50,7 @@ class Capabilities:
     without: frozenset[str] = frozenset()
     """Parameters that are left out; with `temperature_except_1` another temperature is sent as 1."""
 
-    @property
+    @cached_property
     def dropped(self) -> tuple[str, ...]:
         """What is left out, sorted, in the words of the API."""
         names = set(self.without) | set(_MODES[: _MODES.index(self.mode)])

@@ -331,7 +331,8 @@ class TextServer(client.HttpBackend):
                 self._unanswered = max(0, self._unanswered - 1)
 
     def _read(self, received: Received, can: Capabilities) -> Completion:
-        return replace(self._completion(received, self._reader), dropped=can.dropped)
+        completion, dropped = self._completion(received, self._reader), can.dropped
+        return replace(completion, dropped=dropped) if dropped else completion
 
 
 MOST_REQUESTS = 8
