@@ -132,8 +132,7 @@ class ClaimsForm(FencedForm):
         asked = [request.query, request.reference or "", *request.claims]
         own, chunks = self._fence(asked, request.passages)
         claims = [
-            self._claim(number=number, text=" ".join(text.split()))
-            for number, text in enumerate(request.claims, 1)
+            self._claim(number=number, text=" ".join(text.split())) for number, text in enumerate(request.claims, 1)
         ]
         user = self._user(
             mark=own, query=request.query, reference=request.reference or "", claims="\n".join(claims), chunks=chunks

@@ -162,7 +162,8 @@ class AiohttpConnection(Connection):
             raise self._too_late() from error
         try:
             protocol, transport = connection.protocol, connection.transport
-            assert protocol is not None and transport is not None
+            assert protocol is not None
+            assert transport is not None
             protocol.set_response_params(read_until_eof=True, auto_decompress=False)
             transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(content), content))
             message, payload = await protocol.read()
