@@ -33,7 +33,7 @@ def digest_parts(parts: Sequence[str]) -> bytes:
     """Digest texts to 32 bytes (SHA-256), so that no two different sequences collide by joining."""
     # The lengths of all parts go ahead of the joined texts, so `("ab", "c")` and `("a", "bc")` differ. This
     # costs a fraction of a digest of canonical JSON, and is what cache keys are made of.
-    lengths = ",".join([str(len(part)) for part in parts])
+    lengths = ",".join(map(str, map(len, parts)))
     return hashlib.sha256(f"{lengths}:{''.join(parts)}".encode()).digest()
 
 
