@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "cascade": ("--simulations", "200"),
     "cascade_data": ("hotpotqa",),
     "scale": ("--traces", "200"),
+    "pool_scale": ("--questions", "20", "--chunks", "5", "--runs", "3"),
     "throughput": ("--traces", "10", "--rpm", "6000"),
 }
 """The modules, with the arguments that make them small."""

@@ -228,7 +228,7 @@ def _unmatched(recorded: RecordedVerdicts, data: Traces, selection: Selection) -
         for chunk in trace.chunks:
             first = first or (trace.id, chunk.id)
             matched += (trace.id, chunk.id) in judged
-    if not matched and first is not None:
+    if judged and not matched and first is not None:
         theirs = min(judged)
         raise DataError(
             f"no verdict matches a chunk of the data; the file names chunk {theirs[1]!r} of trace "

@@ -1,40 +1,57 @@
 """New ranked lists made of the verdicts of runs, without a call."""
 
+import asyncio
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.background_loop import background_loop
+from judge_eval.compare.compare import compare
+from judge_eval.compare.record import Comparison
+from judge_eval.data.memory import row_name
+from judge_eval.data.remarks import TraceIds
+from judge_eval.data.remote import is_url
 from judge_eval.digest import digest_json
+from judge_eval.engine import BLOCK, Item, Judged, Source
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
+from judge_eval.judges import Judge
 from judge_eval.judges.imported import ImportedVerdicts
 from judge_eval.judges.kept import KeptVerdicts
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.options import Options
-from judge_eval.metrics import Metric, mmr, parse_metric
-from judge_eval.metrics.fusion import Fusion, interleaved, normalised, number_in, parameters
-from judge_eval.pools.pool import Pool, Settling
+from judge_eval.llm.stack import Stack
+from judge_eval.metrics import Metric, parse_metric
+from judge_eval.metrics.fusion import number_in
+from judge_eval.notebook import shown_by_default
+from judge_eval.pools.lists import KnownChunks, Maker
+from judge_eval.pools.pool import Pool, Settling, SideBySide
 from judge_eval.pools.recipe import Recipe, Recipes
-from judge_eval.pools.scoring import settled
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
-from judge_eval.runs.columns.packed import cluster_codes
-from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.records import IMPORT, TraceResult
+from judge_eval.record import trusted
+from judge_eval.runs.columns.packed import Columns, Packer, cluster_codes, cluster_hashes
+from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import less_is_better, limits_of
+from judge_eval.runs.judging.session import RunSession
+from judge_eval.runs.judging.start import begin, open_journal
+from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
+from judge_eval.runs.keeping.options import Keeping
+from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores, less_is_better, limits_of
 from judge_eval.runs.scoring.figure import Figure
-from judge_eval.runs.scoring.opened import opened
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Chunk, Outcome, Trace, repeats_of
+from judge_eval.schema import Judgment, NoVerdict, Outcome, Trace
 from judge_eval.settings import with_keywords
-from judge_eval.spelling import option
 from judge_eval.stats import mean_interval
 
 Floats = NDArray[np.float64]
@@ -48,7 +65,6 @@ _WHERE: Final[Mapping[str, str]] = {
     "cut": "cut",
 }
 """Which setting of a recipe each parameter stands in."""
-_CUT = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
 
 
 class NewLists:
@@ -61,19 +77,30 @@ class NewLists:
 
     Raises:
         ConfigError: The settings cannot be read, or do not fit so many runs.
-        DataError: Scores are needed, and a chunk has none.
-        RunError: The runs have no question in common, or their scales differ.
+        RunError: The runs have no question in common.
     """
 
     def __init__(self, runs: Sequence[Run], recipe: Recipe, conflicts: Settling = "majority") -> None:
         recipe.check(len(runs))
-        self.recipe, self.first, self.pool = recipe, runs[0].manifest, Pool.of(runs, conflicts=conflicts)
-        self._outcomes: dict[tuple[str, str], Outcome] = {}
-        maker = _Maker(recipe, self.pool)
-        rows = [run.results_at(places) for run, places in zip(runs, self.pool.origins, strict=True)]
-        self.traces = [maker.trace(row, results, self._outcomes) for row, results in enumerate(zip(*rows, strict=True))]
-        self.names = " and ".join(system.name for system in self.pool.systems)
+        if conflicts == "refuse":
+            Pool.of(runs, conflicts=conflicts)
+        self.recipe, self.runs, self.first, self.scale = recipe, runs, runs[0].manifest, scale_of(runs[0])
+        self.read, self.maker = SideBySide(runs, conflicts), Maker(recipe)
+        self.names = " and ".join(system.name for system in self.read.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
+        self.packed: dict[str, Columns] = {}
+        """By run the columns that a comparison needs, once the lists were judged without a call."""
+
+    def __iter__(self) -> Iterator[tuple[Trace, tuple[Outcome, ...]]]:
+        """Make the lists one by one, with what is known of their chunks.
+
+        Raises:
+            DataError: Scores are needed, and a chunk has none.
+            RunError: The scales of the runs differ.
+        """
+        for block in self.read:
+            for trace, outcomes, _ in self.maker.made(KnownChunks(block)):
+                yield Trace.parse(dict(trace)), outcomes
 
     def evaluator(self, asked: Evaluator | None = None, metrics: Sequence[str | Metric] | None = None) -> Evaluator:
         """Return an evaluator that takes over the known verdicts, and asks about the others, if somebody is asked.
@@ -87,29 +114,173 @@ class NewLists:
         """
         metrics, first, made = metrics or self.first.metrics, self.first, {"what_if": {**self.source, "of": self.names}}
         if asked is not None:
-            judge = KeptVerdicts(asked.judge, lambda t, c: self._outcomes.get((t, c.id)), made, scale=self.pool.scale)
+            known = {(trace.id, outcome.chunk_id): outcome for trace, outcomes in self for outcome in outcomes}
+            judge = KeptVerdicts(asked.judge, lambda t, c: known.get((t, c.id)), made, scale=self.scale)
             other = asked.with_judge(judge)
-            other.scorer, other.intervals = Scorer(metrics, self.pool.scale, by_claims=judge.by_claims), first.intervals
+            other.scorer, other.intervals = Scorer(metrics, self.scale, by_claims=judge.by_claims), first.intervals
             return other
         source: dict[str, Any] = {
             "file": self.names,
             "sha256": digest_json([*self.source.values()]),
-            "verdicts": sum(each.kind == "verdict" for each in self._outcomes.values()),
+            "verdicts": 0,
             "unmatched": 0,
             "what_if": self.source,
             "run": {"id": first.id, "judge": first.judge, "backend": first.backend},
         }
-        imported = ImportedVerdicts(lambda trace, chunk: self._outcomes[trace, chunk], self.pool.scale, source)
         backend = Unavailable(Identity(IMPORT, self.names), self.names, "a what-if makes no call")
-        options = Options(offline=True)
         return Evaluator(
-            backend, judge=imported, metrics=metrics, cache=False, options=options, intervals=first.intervals
+            backend,
+            judge=ImportedVerdicts(_nowhere, self.scale, source),
+            metrics=metrics,
+            cache=False,
+            options=Options(offline=True),
+            intervals=first.intervals,
         )
 
-    def run(self, evaluator: Evaluator, *, label: str | None = None, **keeping: Any) -> EvalRun:
-        """Judge the lists with what `evaluator` returned; the keywords are those of `Evaluator.evaluate`."""
-        recipe = str(self.recipe)
-        return evaluator.evaluate(self.traces, label=label or recipe, name=f"{recipe} of {self.names}", **keeping)
+    def run(
+        self,
+        evaluator: Evaluator,
+        *,
+        out: str | Path | None = None,
+        label: str | None = None,
+        tags: Sequence[str] = (),
+        compares: bool = False,
+    ) -> EvalRun:
+        """Judge the lists with what `evaluator` returned; see `what_if`.
+
+        Args:
+            evaluator: Who judges.
+            out: The folder of runs.
+            label: What people call the run.
+            tags: Words to group and filter by.
+            compares: Whether to keep what `compared` needs, so that it reads no run again.
+        """
+        name, kept = f"{self.recipe} of {self.names}", Keeping(out=out, label=label or str(self.recipe), tags=tags)
+        if not isinstance(evaluator.judge, ImportedVerdicts):
+            traces = [trace for trace, _ in self]
+            return evaluator.evaluate(traces, name=name, out=out, label=kept.label, tags=kept.tags)
+        try:
+            return background_loop.run(self._kept(evaluator, name, kept, compares))
+        except DataError as error:  # the data of a run in a folder were never in doubt
+            if error.run_folder is not None:
+                shutil.rmtree(error.run_folder, ignore_errors=True)
+            raise
+
+    async def _kept(self, evaluator: Evaluator, name: str, kept: Keeping, compares: bool) -> EvalRun:
+        root = None if kept.out is None else place_of_runs(kept.out)
+        if root is not None:
+            await asyncio.to_thread(check_place, root)
+        known = _Known(self, evaluator.check, evaluator.scorer.names if compares else None)
+        context = replace(evaluator.calling(), driver=known)
+        manifest = begin(Dataset(name=name, traces=len(self.read)), context, evaluator.intervals)
+        manifest = manifest.but(label=kept.label, tags=tuple(kept.tags))
+        journal, rows = open_journal(manifest, root, None, context)
+        first = journal.manifest if journal else manifest
+        session = known.session = RunSession(first, context, journal, shown_by_default(), rows=rows)
+        with written(root) if root is not None and is_url(kept.out) else nullcontext():
+            async with pushing(session.folder, kept.push_every):
+                async for results in session.results(known.numbered()):
+                    known.pack(results)
+            run = EvalRun.of(session.run())
+        self.packed = known.columns(run)
+        return run
+
+    def compared(self, made: EvalRun, keep: int) -> Iterator[Comparison]:
+        """Compare each run, as the baseline, with the new one, and name so many changed traces."""
+        for run in self.runs:
+            yield compare(run, made, metrics=made.manifest.metrics, keep=keep, packed=self.packed)
+
+
+class _Known:
+    """Judges new lists by what is known of their chunks, in place of the engine, and packs all for comparisons."""
+
+    stack: Stack | None = None
+
+    def __init__(self, lists: NewLists, check: Callable[[Trace], None], metrics: Sequence[str] | None) -> None:
+        self._lists, self._check = lists, check
+        self._outcomes: dict[int, tuple[Outcome, ...]] = {}
+        self._numbers: dict[int, list[int]] = {}
+        self.session: RunSession
+        self._packers: list[Packer | None] = [None] * len(lists.runs)
+        self._made: Packer | None = None
+        if metrics is not None:
+            self._made = Packer(metrics, lists.first.intervals.cluster)
+            self._packers = [
+                Packer(metrics, run.manifest.intervals.cluster) if set(metrics) <= set(run.manifest.metrics) else None
+                for run in lists.runs
+            ]
+
+    def numbered(self) -> Iterator[tuple[int, Trace]]:
+        """Make the lists, with their positions; the last of them completes what the manifest says of the verdicts."""
+        ids, verdicts, position = TraceIds("in row", self.session.remarks.add), 0, 0
+        for block in self._lists.read:
+            for packer, results, passages in zip(self._packers, block.results, block.passages, strict=True):
+                if packer is not None:
+                    for result, numbers in zip(results, passages, strict=True):
+                        packer.add(result, numbers)
+            chunks = KnownChunks(block)
+            for made, outcomes, places in self._lists.maker.made(chunks):
+                try:
+                    trace = ids.admit(Trace.parse(dict(made)), position)
+                    self._check(trace)
+                except DataError as error:
+                    raise error.at(file=row_name(position, row=made)) from None
+                verdicts += sum([outcome.kind == "verdict" for outcome in outcomes])
+                self._outcomes[position] = outcomes
+                if self._made is not None:
+                    self._numbers[position] = [chunks.numbers[place] for place in places]
+                yield position, trace
+                position += 1
+        judge = self.session.context.judge.describe()
+        judge["imported"] = {**judge["imported"], "verdicts": verdicts}
+        self.session.manifest = self.session.manifest.but(judge=judge)
+
+    def pack(self, results: Sequence[TraceResult]) -> None:
+        """Pack results of the new lists."""
+        if self._made is not None:
+            for result in results:
+                self._made.add(result, self._numbers.pop(result.position))
+
+    def columns(self, made: Run) -> dict[str, Columns]:
+        """Return by run the columns that were packed, in the order of its results."""
+        out = {} if self._made is None else {made.id: self._made.done()}
+        packed = zip(self._lists.runs, self._packers, self._lists.read.places, strict=True)
+        for number, (run, packer, places) in enumerate(packed):
+            if packer is not None:
+                left = self._lists.read.left(number)
+                for result in run.results_at(left):
+                    packer.add(result)
+                out[run.id] = packer.done().at(np.argsort(np.concatenate([places, left])))
+        return out
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def judging_by(self, judge: Judge) -> Self:  # noqa: ARG002
+        """Return itself: nobody is asked."""
+        return self
+
+    def take(self) -> list[Judged]:
+        """Return nothing: what was made is judged at once."""
+        return []
+
+    async def results(self, source: Source) -> AsyncIterator[list[Judged]]:
+        """Judge a block of traces at a time."""
+        assert isinstance(source, Iterator)
+        while items := list(islice(source, BLOCK)):
+            yield [Judged(item.position, item.trace, self._judgment(item)) for item in items]
+            await asyncio.sleep(0)
+
+    def _judgment(self, item: Item) -> Judgment:
+        fields: dict[str, Any] = {"trace_id": item.trace.id, "outcomes": self._outcomes.pop(item.position)}
+        return trusted(Judgment, {**fields, "calls": (), "votes": {}, "claims": None, "parts": {}})
+
+
+def _nowhere(trace: str, chunk: str) -> NoVerdict:
+    raise AssertionError(f"chunk {chunk!r} of {trace!r} was judged when its list was made")
 
 
 @with_keywords(Recipe)
@@ -155,95 +326,6 @@ def what_if(
         return lists.run(evaluator, out=out, label=label, tags=tags)
 
 
-class _Maker:
-    def __init__(self, recipe: Recipe, pool: Pool) -> None:
-        self.recipe, self.pool = recipe, pool
-        self.fusion = None if recipe.fuse is None else Fusion.parse(recipe.fuse)
-        self.least: tuple[str, float] | None = None
-        if recipe.threshold is not None:
-            match = _CUT.fullmatch(recipe.threshold)
-            if match is None:
-                raise ConfigError(f"{recipe.threshold!r}: write score>=x or score<=x")
-            self.least = match[1], number_in(recipe.threshold, match[2])
-        self.lambda_: float | None = None
-        if recipe.rerank is not None:
-            _, params = parameters(recipe.rerank, {"mmr": ("lambda",)})
-            self.lambda_ = number_in(recipe.rerank, params.get("lambda", ".5"))
-
-    def trace(self, row: int, results: Sequence[TraceResult], outcomes: dict[tuple[str, str], Outcome]) -> Trace:
-        """Make the list of a question, and note what is known of its chunks."""
-        pool, (question, _) = self.pool, self.pool.questions[row]
-        lists, scores, chunks = [], [], dict[int, Chunk]()
-        known: dict[int, tuple[bool, Outcome]] = {}
-        for (places, starts), result in zip(pool.lists, results, strict=True):
-            kept = []
-            here = places[starts[row] : starts[row + 1]].tolist()
-            for at, chunk, outcome in zip(here, result.trace.chunks, result.outcomes, strict=True):
-                chunks.setdefault(at, chunk)
-                agrees = outcome.kind == "verdict" and outcome.grade == int(pool.grades[at])
-                if at not in known or agrees > known[at][0]:
-                    known[at] = agrees, outcome
-                if self._keeps(chunk):
-                    kept.append((at, chunk.score))
-            lists.append([at for at, _ in kept])
-            scores.append([score for _, score in kept])
-        ranked = self._ranked(lists, scores, question)
-        if self.recipe.dedup:
-            again = repeats_of([chunks[at] for at, _ in ranked])
-            ranked = [pair for pair, repeat in zip(ranked, again, strict=True) if not repeat]
-        if self.lambda_ is not None:
-            ranked = [ranked[place] for place in self._diverse(ranked, chunks)]
-        made = []
-        for at, score in ranked[: self.recipe.cut]:
-            name = pool.chunk_ids[at]
-            made.append(chunks[at].model_copy(update={"id": name, "score": score}))
-            outcome, grade = known[at][1].model_copy(update={"chunk_id": name}), int(pool.grades[at])
-            outcomes[question, name] = outcome if grade < 0 else settled(outcome, grade, pool.scale)
-        fields = {name: getattr(results[0].trace, name) for name in Trace.model_fields}
-        return Trace.parse({**fields, "id": question, "chunks": made})
-
-    def _keeps(self, chunk: Chunk) -> bool:
-        if self.least is None:
-            return True
-        if chunk.score is None:
-            raise DataError(f"chunk {chunk.id!r} has no score; a threshold needs the retriever's scores")
-        sign, value = self.least
-        return chunk.score >= value if sign == ">=" else chunk.score <= value
-
-    def _ranked(
-        self, lists: list[list[int]], scores: list[list[float | None]], question: str
-    ) -> list[tuple[int, float | None]]:
-        if self.fusion is None:
-            if self.recipe.interleave:
-                return [(at, None) for at in interleaved(lists)]
-            return list(zip(lists[0], scores[0], strict=True))
-        numbers = [[score for score in each if score is not None] for each in scores]
-        if self.fusion.method != "rrf":
-            for system, each, plain in zip(self.pool.systems, scores, numbers, strict=True):
-                ranks = f"; {option('fuse', 'rrf')} needs ranks alone"
-                if len(plain) < len(each):
-                    raise DataError(f"run {system.name}, trace {question!r}: a chunk has no score{ranks}")
-                if plain and plain[0] < plain[-1]:
-                    raise DataError(f"run {system.name}, trace {question!r}: scores rise with the rank{ranks}")
-        return [*self.fusion.fuse(lists, numbers)]
-
-    def _diverse(self, ranked: list[tuple[int, float | None]], chunks: dict[int, Chunk]) -> list[int]:
-        """Order by maximal marginal relevance; see `mmr`."""
-        if not ranked:
-            return []
-        words = [Counter(re.findall(r"\w+", chunks[at].text.casefold())) for at, _ in ranked]
-        columns = {word: place for place, word in enumerate(dict.fromkeys(word for each in words for word in each))}
-        vectors = np.zeros((len(ranked), max(1, len(columns))))
-        for place, each in enumerate(words):
-            vectors[place, [columns[word] for word in each]] = list(each.values())
-        scores = [score for _, score in ranked if score is not None]
-        relevance = normalised(scores if len(scores) == len(ranked) else [0.0] * len(ranked), "min-max")
-        if len(scores) < len(ranked):
-            relevance = normalised(relevance.tolist(), "rank")
-        order: list[int] = mmr(relevance, embeddings=vectors, lambda_=self.lambda_ or 0.0).tolist()
-        return order
-
-
 @with_keywords(Recipe)
 def sweep(
     runs: Sequence[Run],
@@ -282,15 +364,21 @@ def sweep(
     parameter, numbers = read_values(values)
     base = Recipe(**recipe)
     name = str(parse_metric(metric) if metric is not None else runs[0].manifest.metrics[0])
-    tried = [_with(base, parameter, number) for number in numbers]
-    tables = [_scores(runs, each, name, conflicts) for each in tried]
-    own = _scores(runs[:1], Recipe(cut=10**9), name, conflicts)
-    rows = {question: place for place, question in enumerate(own[1].tolist())}
-    matched = np.array([rows.get(question, -1) for question in tables[0][1].tolist()])
-    if (matched < 0).any():
-        raise ConfigError("the questions of a list are not those of the first run")
-    before, table = own[0][matched], np.column_stack([values for values, _, _ in tables])
-    clusters = tables[0][2]
+    tried = [Maker(_with(base, parameter, number)) for number in numbers]
+    for maker in tried:
+        maker.recipe.check(len(runs))
+    if conflicts == "refuse":
+        Pool.of(runs, conflicts=conflicts)
+    columns = [_Column(runs[0], name) for _ in (None, *tried)]
+    read = SideBySide(runs, conflicts)
+    for block in read:
+        columns[0].add((result.trace, result.outcomes) for result in block.results[0])
+        chunks = KnownChunks(block)
+        for maker, column in zip(tried, columns[1:], strict=True):
+            column.add((trace, outcomes) for trace, outcomes, _ in maker.made(chunks))
+    columns[0].add((each.trace, each.outcomes) for each in runs[0].results_at(read.left(0)))
+    before, *made = [column.values()[: len(read)] for column in columns]
+    table, clusters = np.column_stack(made), columns[1].clusters(len(read))
     known = ~np.isnan(np.column_stack([table, before])).any(axis=1)
     table, before = table[known], before[known]
     codes = None if clusters is None else np.array(clusters)[known]
@@ -370,13 +458,37 @@ def _with(recipe: Recipe, parameter: str, number: float) -> Recipe:
     return replace(recipe, rerank=text) if where == "rerank" else replace(recipe, fuse=text)
 
 
-def _scores(
-    runs: Sequence[Run], recipe: Recipe, metric: str, conflicts: Settling
-) -> tuple[Floats, NDArray[np.uint64], list[int] | None]:
-    """Return the metric of each question (expected where verdicts failed), the questions, and their clusters."""
-    made = what_if(runs, **recipe.keywords(), metrics=[metric], conflicts=conflicts)
-    columns = columns_of(made, (metric,), made.manifest.intervals.cluster)
-    return opened(made, columns).value[:, 0], columns.questions, cluster_codes(columns.clusters)
+class _Column:
+    """A metric of lists that are made one after the other."""
+
+    def __init__(self, first: Run, metric: str) -> None:
+        self._scorer = Scorer([metric], scale_of(first))
+        self._index = Index(self._scorer.names, first.manifest.intervals.cluster)
+
+    def add(self, judged: Iterable[tuple[Trace, Sequence[Outcome]]]) -> None:
+        """Score lists."""
+        block = list(judged)
+        for trace, _ in block:
+            try:
+                self._scorer.check(trace)
+            except DataError as error:
+                raise error.at(file=f"trace {trace.id!r}") from None
+        for (trace, outcomes), (scores, bounds) in zip(block, self._scorer.score(block), strict=True):
+            fields = {"position": len(self._index), "trace_id": trace.id, "digest": "", "calls": (), "votes": {}}
+            fields |= {"outcomes": outcomes, "scores": scores, "bounds": bounds, "claims": None, "trace": trace}
+            self._index.add(trusted(TraceResult, fields), 0, 0)
+
+    def values(self) -> Floats:
+        """Return the value of each list, the expected one where verdicts failed."""
+        index, (name,) = self._index, self._scorer.names
+        grades = np.array(index.grades, dtype=np.int8)
+        expected = expected_scores(self._scorer, index.open, grades, index.starts)
+        wanted = {row: values[name] for row, values in expected.items() if name in values}
+        return FilledColumn.of(index.scores[name], index.bounds[name], wanted, index.open).value
+
+    def clusters(self, count: int) -> list[int] | None:
+        """Return the codes of the clusters of the first lists; see `cluster_codes`."""
+        return cluster_codes(cluster_hashes(self._index.clusters[:count]))
 
 
 def _halves(units: int | NDArray[np.int64], seed: int) -> NDArray[np.int64]:

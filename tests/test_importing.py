@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval import Chunk, EvalRun, Evaluator, Member, Panel, Scale, import_verdicts
+from judge_eval import Chunk, EvalRun, Evaluator, Member, Panel, Scale, Trace, import_verdicts
 from judge_eval.data.labels import read_labels
 from judge_eval.errors import ConfigError, DataError, RefusedError, RunError
 from judge_eval.judges.cascade import cascade_of
@@ -323,3 +323,9 @@ def test_the_import_of_a_run_at_another_threshold_is_the_run_scored_there(tmp_pa
     again = import_verdicts(run.folder, rows()[:6], relevant=3, metrics=["AP@5", "SoftP@5"])
     assert list(again.results) == list(scored.results)
     assert again.aggregates == scored.aggregates
+
+
+def test_no_verdict_at_all_makes_a_run_of_unjudged_chunks() -> None:
+    """An empty mapping is no fault of the ids."""
+    run = import_verdicts({}, [Trace(id="q", query="Q?", chunks=[{"id": "c", "text": "t"}])], metrics=["P@1"])
+    assert [outcome.why for _, outcome in run.failures()] == ["unjudged"]

@@ -62,6 +62,7 @@ def what_if(
     from judge_eval.pools.cutting import cut_by_score
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
+    from judge_eval.views.comparison import TERMINAL_TRACES
     from judge_eval.views.pool import sweep_view
     from judge_eval.whatif import NewLists
     from judge_eval.whatif import sweep as try_values
@@ -88,18 +89,18 @@ def what_if(
         asked = opened.enter_context(judging.evaluator(calling, numbers)) if judge_missing else None
         evaluator = opened.enter_context(lists.evaluator(asked, names))
         if asked is not None:
-            show_plan(evaluator, lists.traces, {"name": str(recipe)}, asks=not dry_run)
+            show_plan(evaluator, [trace for trace, _ in lists], {"name": str(recipe)}, asks=not dry_run)
         if dry_run:
             return
         opened.enter_context(written(keeping.out, spelled_remark))
-        made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
+        made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags, compares=not json_)
         if keeping.columnar:
             parts.write_parts(made)
     if json_:
         give_json(made.manifest.model_dump_json(indent=2))
     else:
-        for run in given:
-            show_comparison(run.compare(made, metrics=made.manifest.metrics))
+        for comparison in lists.compared(made, TERMINAL_TRACES):
+            show_comparison(comparison)
             say()
         summary(made, page=keeping.page(made))
     if asked is not None and made.manifest.tally.open_verdicts:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judge_eval.compare.moved_claims import ClaimsMoved, claim_changes, moved_claims
 from judge_eval.compare.pairing import Pairing, pair_traces
 from judge_eval.compare.record import Change, Flip, TraceChange
-from judge_eval.runs.columns.packed import Columns, passage_hash
+from judge_eval.runs.columns.packed import Columns, passage_number
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims
@@ -110,9 +110,9 @@ def numbered(passages: Sequence[T]) -> list[tuple[T, int]]:
     return out
 
 
-def _passages(result: TraceResult) -> list[tuple[bytes, int]]:
+def _passages(result: TraceResult) -> list[tuple[int, int]]:
     """Return what stands for each chunk: the same chunk is the same title and text."""
-    return numbered([passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks])
+    return numbered([passage_number(chunk.title, chunk.text) for chunk in result.trace.chunks])
 
 
 def _grades(result: TraceResult) -> list[int | None]:

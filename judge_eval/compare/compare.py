@@ -1,6 +1,7 @@
 """Comparing runs on the traces they have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def compare(
     keep: int = KEEP,
     again: Run | None = None,
     by: Sequence[SliceBy] = (),
+    packed: Mapping[str, Columns] = MappingProxyType({}),
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
@@ -55,6 +57,7 @@ def compare(
         keep: How many changed traces of each candidate to name.
         again: Verdicts of the first candidate's judge on chunks of the baseline (`traces_to_ask`), for the split.
         by: Test the change of every metric in each slice of the baseline's traces too.
+        packed: Columns of runs that were read before, by id, with clusters by the runs' own key.
 
     Raises:
         RunError: There is no candidate, or one has no trace in common with the baseline.
@@ -66,9 +69,9 @@ def compare(
     names = names or baseline.manifest.metrics
     key = cluster or baseline.manifest.intervals.cluster
     before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
-    first = columns_of(before, names, key)
+    first, *rest = [_columns(run, names, key, packed) for run in (before, *others)]
     moves = [
-        moved_between((baseline, run), (before, scored), (first, columns_of(scored, names, key)), place)
+        moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place)
         for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
     ]
     for run, moved in zip(candidates, moves, strict=True):
@@ -84,6 +87,13 @@ def compare(
     asked = None if again is None else columns_of(again, (), key)
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
     return made.but(slices=tuple(slices_between(before, candidates, moves, by))) if by else made
+
+
+def _columns(run: Run, metrics: Sequence[str], cluster: str, packed: Mapping[str, Columns]) -> Columns:
+    known = packed.get(run.id)
+    if known is None or run.manifest.intervals.cluster != cluster or not set(metrics) <= set(known.metrics):
+        return columns_of(run, metrics, cluster)
+    return known.only(metrics)
 
 
 def slices_between(

@@ -1,21 +1,26 @@
-"""Several ranked lists of one question made into one."""
+"""Several ranked lists of each question made into one."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError, UnknownNameError
 from judge_eval.metrics.table import Values
 
-Item = TypeVar("Item", bound=Hashable)
 FusionMethod: TypeAlias = Literal["rrf", "combsum", "combmnz", "weighted"]
 Norm: TypeAlias = Literal["min-max", "max", "sum", "zmuv", "rank", "none"]
+Items: TypeAlias = NDArray[np.int64]
+RankedLists: TypeAlias = tuple[Items, Items]
+"""A system's lists: the items (numbers from 0, each of one question) in rank order, each once, and where the list of
+each question begins and the last one ends."""
+_NOWHERE: Final = np.iinfo(np.int64).max
 
 _TAKES = {"rrf": ("k",), "combsum": ("norm",), "combmnz": ("norm",), "weighted": ("a", "norm")}
 
@@ -51,42 +56,49 @@ class Fusion:
             raise MetricError(f"{text}: k must be at least 0, and a between 0 and 1")
         return made
 
-    def fuse(self, lists: Sequence[Sequence[Item]], scores: Sequence[Sequence[float]]) -> list[tuple[Item, float]]:
-        """Fuse the lists of a question.
+    def fuse(
+        self, lists: Sequence[RankedLists], scores: Sequence[Values], questions: Items
+    ) -> tuple[Items, NDArray[np.float64]]:
+        """Fuse the lists of each of many questions.
 
         A list that lacks an item adds 0 for it. Of equal scores the item with the better best rank comes
         first, then the one whose best rank is in the earlier list. Scores are not rounded; equal sums are
         equal whatever the order of the lists.
 
         Args:
-            lists: The items of each list, best first, each once.
-            scores: The retriever's scores, laid out like `lists`; `rrf` does not read them.
+            lists: The lists of each system; see `RankedLists`.
+            scores: The retriever's scores, laid out like the items of `lists`; `rrf` does not read them.
+            questions: The question of each item, ascending, shape (items,).
 
         Returns:
-            Items with their scores, best first.
+            The items that a list has, question by question and best first, and the score of each item.
 
         Raises:
             MetricError: `weighted` has not two lists, or a score is not finite.
         """
         if self.method == "weighted" and len(lists) != 2:
             raise MetricError(f"weighted fuses two lists, got {len(lists)}; use rrf or combsum")
-        parts: dict[Item, list[float]] = {}
-        first: dict[Item, tuple[int, int]] = {}
-        for number, items in enumerate(lists):
-            weight = (self.a, 1 - self.a)[number] if self.method == "weighted" else 1.0
+        parts, times = np.zeros((len(questions), len(lists))), np.zeros(len(questions))
+        for number, (items, starts) in enumerate(lists):
             if self.method == "rrf":
-                values = [1 / (self.k + rank) for rank in range(1, len(items) + 1)]
+                values = 1 / (self.k + _ranks(starts) + 1)
             else:
-                values = (weight * normalised(scores[number], self.norm)).tolist()
-            for rank, (item, value) in enumerate(zip(items, values, strict=True)):
-                parts.setdefault(item, []).append(value)
-                first[item] = min(first.get(item, (rank, number)), (rank, number))
-        sums = {item: math.fsum(each) * (len(each) if self.method == "combmnz" else 1) for item, each in parts.items()}
-        return [(item, sums[item]) for item in sorted(sums, key=lambda item: (-sums[item], first[item]))]
+                weight = (self.a, 1 - self.a)[number] if self.method == "weighted" else 1.0
+                values = weight * _each_normalised(scores[number], starts, self.norm)
+            parts[items, number] = values
+            times[items] += 1
+        sums = parts.sum(axis=1)  # exact to the last bit for two numbers, whatever their order
+        many = np.flatnonzero(times > 2)
+        sums[many] = [math.fsum(row) for row in parts[many].tolist()]
+        if self.method == "combmnz":
+            sums *= times
+        standing = _standing(lists, len(questions))
+        order = np.lexsort((standing, -sums, questions))
+        return order[standing[order] < _NOWHERE], sums
 
 
-def normalised(scores: Sequence[float], norm: Norm) -> Values:
-    """Make the scores of one list comparable with another's.
+def normalised(scores: ArrayLike, norm: Norm) -> Values:
+    """Make the scores of each list comparable with another's, shape (n,), or (lists, n) for lists of one length.
 
     `min-max` (s - min) / (max - min), all 0 for equal scores; `max` s / max; `sum` (s - min) / sum of these; `zmuv`
     mean 0 and deviation 1 (a chunk that a list lacks then counts as its mean); `rank` 1 - i / n, i from 0; `none`.
@@ -97,26 +109,50 @@ def normalised(scores: Sequence[float], norm: Norm) -> Values:
     values = np.asarray(scores, dtype=np.float64)
     if not np.isfinite(values).all():
         raise MetricError("a score is not a finite number; rrf needs ranks alone")
-    if not len(values) or norm == "none":
+    if not values.size or norm == "none":
         return values
-    low, high = values.min(), values.max()
+    low, high = values.min(axis=-1, keepdims=True), values.max(axis=-1, keepdims=True)
     if norm == "rank":
-        made = 1 - np.arange(len(values)) / len(values)
+        made = np.broadcast_to(1 - np.arange(values.shape[-1]) / values.shape[-1], values.shape)
     elif norm == "min-max":
-        made = (values - low) / max(high - low, 1e-9)
+        made = (values - low) / np.maximum(high - low, 1e-9)
     elif norm == "max":
-        made = values / (high or 1e-9)
+        made = values / np.where(high == 0, 1e-9, high)
     elif norm == "sum":
-        made = (values - low) / max((values - low).sum(), 1e-9)
+        made = (values - low) / np.maximum((values - low).sum(axis=-1, keepdims=True), 1e-9)
     else:
-        made = (values - values.mean()) / max(values.std(), 1e-9)
+        spread = np.maximum(values.std(axis=-1, keepdims=True), 1e-9)
+        made = (values - values.mean(axis=-1, keepdims=True)) / spread
     return np.asarray(made, dtype=np.float64)
 
 
-def interleaved(lists: Sequence[Sequence[Item]]) -> list[Item]:
-    """Take the next new item of each list in turn, the first list first."""
-    rounds = max(map(len, lists), default=0)
-    return list(dict.fromkeys(items[rank] for rank in range(rounds) for items in lists if rank < len(items)))
+def _each_normalised(scores: Values, starts: Items, norm: Norm) -> Values:
+    """Normalise lists of several lengths, each by itself."""
+    sizes, out = np.diff(starts), np.empty(len(scores))
+    for size in np.unique(sizes).tolist():
+        places = starts[:-1][sizes == size, None] + np.arange(size)
+        out[places] = normalised(scores[places], norm)
+    return out
+
+
+def interleaved(lists: Sequence[RankedLists], questions: Items) -> Items:
+    """Take the next new item of each list in turn, the first list first; see `Fusion.fuse`."""
+    standing = _standing(lists, len(questions))
+    order = np.lexsort((standing, questions))
+    return order[standing[order] < _NOWHERE]
+
+
+def _ranks(starts: Items) -> Items:
+    """Return the rank of each entry of lists that follow each other, from 0."""
+    return np.arange(int(starts[-1])) - np.repeat(starts[:-1], np.diff(starts))
+
+
+def _standing(lists: Sequence[RankedLists], items: int) -> Items:
+    """Number items by their best rank, and of equal ones by the list that has it; `_NOWHERE` without a list."""
+    standing = np.full(items, _NOWHERE)
+    for number, (places, starts) in enumerate(lists):
+        standing[places] = np.minimum(standing[places], _ranks(starts) * len(lists) + number)
+    return standing
 
 
 def parameters(text: str, known: Mapping[str, tuple[str, ...]]) -> tuple[str, dict[str, str]]:

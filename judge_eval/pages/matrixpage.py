@@ -16,7 +16,7 @@ from judge_eval.pages.compared import difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow
-from judge_eval.runs.columns.packed import Columns, passage_hash
+from judge_eval.runs.columns.packed import Columns, passage_number
 from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import TraceResult
@@ -153,7 +153,7 @@ class SeveralRuns:
         at = self._groups[place].tolist()
         results = [None if k < 0 else run.results[k] for run, k in zip(self.after, at, strict=True)]
         first = next(result for result in results if result is not None)
-        chunks: dict[tuple[bytes, int], JSON] = {}
+        chunks: dict[tuple[int, int], JSON] = {}
         for run, result in enumerate(results):
             for key, rank, cell in _said(result):
                 if key not in chunks:
@@ -204,11 +204,11 @@ def _grouped(columns: Sequence[Columns]) -> NDArray[np.int64]:
     return np.concatenate(groups)
 
 
-def _said(result: TraceResult | None) -> Iterator[tuple[tuple[bytes, int], int, JSON]]:
+def _said(result: TraceResult | None) -> Iterator[tuple[tuple[int, int], int, JSON]]:
     """Yield each chunk of a result: what stands for it, its rank, what was said of it."""
     if result is None:
         return
-    keys = numbered([passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks])
+    keys = numbered([passage_number(chunk.title, chunk.text) for chunk in result.trace.chunks])
     for rank, (key, outcome) in enumerate(zip(keys, result.outcomes, strict=True), 1):
         why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
         stage = outcome.stage if outcome.kind == "verdict" else None

@@ -18,10 +18,10 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import replacing
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT, Record, data_error
-from judge_eval.runs.columns.packed import Hashes, Places, Small, hash_number, passage_hash, question_hash
+from judge_eval.runs.columns.packed import Hashes, Places, Small, hash_number, passage_number, question_hash
 from judge_eval.runs.folder.describing import judge_differences
-from judge_eval.runs.folder.journal import cluster_of
-from judge_eval.runs.folder.records import name_of
+from judge_eval.runs.folder.journal import AskedTrace, cluster_of
+from judge_eval.runs.folder.records import TraceResult, name_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
@@ -253,9 +253,10 @@ class _Lists:
         self.grades.extend(grades)
 
 
-def passages_of(chunks: Sequence[Chunk]) -> list[int]:
+def passages_of(chunks: Sequence[Chunk], known: Sequence[int] | None = None) -> list[int]:
     """Return the hash of each chunk's title and text, 0 without a text; repeats in a list differ."""
-    hashes = [0 if chunk.is_blank else hash_number(passage_hash(chunk.title, chunk.text)) for chunk in chunks]
+    known = known or [passage_number(chunk.title, chunk.text) for chunk in chunks]
+    hashes = [0 if chunk.is_blank else number for chunk, number in zip(chunks, known, strict=True)]
     if len(set(hashes)) == len(hashes):
         return hashes
     seen: Counter[int] = Counter()
@@ -265,7 +266,7 @@ def passages_of(chunks: Sequence[Chunk]) -> list[int]:
     return hashes
 
 
-def asked_of(trace: Trace) -> int:
+def asked_of(trace: Trace | AskedTrace) -> int:
     """Return the hash of what a trace asks."""
     return hash_number(question_hash(trace.query, trace.reference, trace.answer))
 
@@ -288,26 +289,101 @@ def places_in(pool: Pool, span: range, chunks: Sequence[Chunk]) -> list[int | No
 
 
 def _read(run: Run) -> _Lists:
-    team = next((tag.removeprefix(_TEAM) for tag in run.tags if tag.startswith(_TEAM)), "")
-    name = name_of(run.label, run.id)
-    source = _Lists(System(name=name, run=run.id, team=team or name), scale_of(run))
-    cluster = run.manifest.intervals.cluster
+    source, cluster = _unread(run), run.manifest.intervals.cluster
     for result in run.results:
-        trace = result.trace
-        source.add(
-            result.trace_id,
-            asked_of(trace),
-            trace.tags,
-            cluster_of(trace, cluster),
-            [chunk.id for chunk in trace.chunks],
-            passages_of(trace.chunks),
-            [NO_GRADE if o.kind == "no_verdict" else o.grade for o in result.outcomes],
-        )
+        _take(source, result, cluster)
     return source
 
 
-def _named_apart(sources: Sequence[_Lists]) -> list[_Lists]:
+def _unread(run: Run) -> _Lists:
+    team = next((tag.removeprefix(_TEAM) for tag in run.tags if tag.startswith(_TEAM)), "")
+    name = name_of(run.label, run.id)
+    return _Lists(System(name=name, run=run.id, team=team or name), scale_of(run))
+
+
+def _take(source: _Lists, result: TraceResult, cluster: str, passages: Sequence[int] | None = None) -> None:
+    trace = result.trace
+    source.add(
+        result.trace_id,
+        asked_of(trace),
+        trace.tags,
+        cluster_of(trace, cluster),
+        [chunk.id for chunk in trace.chunks],
+        passages_of(trace.chunks, passages),
+        [NO_GRADE if o.kind == "no_verdict" else o.grade for o in result.outcomes],
+    )
+
+
+BLOCK: Final = 256
+"""How many questions are joined at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedBlock:
+    """Some questions of runs that are read side by side."""
+
+    pool: Pool
+    results: tuple[Sequence[TraceResult], ...]
+    """By run those of the pool's questions."""
+    passages: tuple[Sequence[Sequence[int]], ...]
+    """By run and question the number of each chunk's title and text."""
+
+
+class SideBySide:
+    """Runs over the same questions, joined as in a pool, some questions at a time: each result is read once.
+
+    Args:
+        runs: One run or more.
+        settling: Which verdict counts if runs disagree; `refuse` refuses at the first block with such a chunk.
+
+    Raises:
+        RunError: The runs have no question in common, or their scales differ.
+    """
+
+    def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
+        self._runs, self._settling = runs, settling
+        self.systems = tuple(each.system for each in _named_apart(map(_unread, runs)) if each.system is not None)
+        self.places = np.array(_common([[(q.id, asked_of(q)) for q in run.questions()] for run in runs])).T
+        """By run, where its results of the common questions are."""
+
+    def __len__(self) -> int:
+        return len(self.places[0])
+
+    def left(self, run: int) -> Places:
+        """Return where a run's results of the other questions are."""
+        return np.setdiff1d(np.arange(len(self._runs[run].results)), self.places[run])
+
+    def __iter__(self) -> Iterator[JoinedBlock]:
+        for start in range(0, len(self), BLOCK):
+            numbers: dict[tuple[str | None, str], int] = {}
+            parts, results, passages = [], [], []
+            for run, system, places in zip(self._runs, self.systems, self.places, strict=True):
+                part = _unread(run)
+                part.system = system
+                results.append([*run.results_at(places[start : start + BLOCK])])
+                passages.append([_numbered(result.trace.chunks, numbers) for result in results[-1]])
+                for result, known in zip(results[-1], passages[-1], strict=True):
+                    _take(part, result, run.manifest.intervals.cluster, known)
+                parts.append(part)
+            rows = [(row,) * len(parts) for row in range(len(results[0]))]
+            yield JoinedBlock(_Join(parts, None, self._settling).pool((), rows), tuple(results), tuple(passages))
+
+
+def _numbered(chunks: Sequence[Chunk], numbers: dict[tuple[str | None, str], int]) -> list[int]:
+    """Return the numbers of chunks' passages, each made once."""
+    made = []
+    for chunk in chunks:
+        key = chunk.title, chunk.text
+        number = numbers.get(key)
+        if number is None:
+            number = numbers[key] = passage_number(*key)
+        made.append(number)
+    return made
+
+
+def _named_apart(given: Iterable[_Lists]) -> list[_Lists]:
     """Check that no run is given twice, and tell systems of one name apart by their ids."""
+    sources = list(given)
     systems = [source.system for source in sources if source.system is not None]
     runs = Counter(system.run for system in systems)
     if twice := [system.name for system in systems if runs[system.run] > 1]:
@@ -319,7 +395,7 @@ def _named_apart(sources: Sequence[_Lists]) -> list[_Lists]:
             team = system.team if system.team != system.name else name
             depth = max(source.sizes, default=0)
             source.system = system.model_copy(update={"name": name, "team": team, "depth": depth})
-    return list(sources)
+    return sources
 
 
 def _differing(given: Sequence[Run | Pool]) -> Iterator[str]:
@@ -341,7 +417,8 @@ class _Join:
         self.disputed: set[int] = set()
         self.by_text = 0
 
-    def pool(self, doubts: Iterable[str]) -> Pool:
+    def pool(self, doubts: Iterable[str], rows: Sequence[tuple[int, ...]] | None = None) -> Pool:
+        """Join the sources; `rows` are those of the common questions if they are known."""
         first = self.sources[0]
         scale = first.scale
         for source in self.sources:
@@ -355,9 +432,7 @@ class _Join:
             wrong = [g for g in set(source.grades) if g >= 0 and not scale.minimum <= g <= scale.maximum]
             if wrong:
                 raise RunError(f"the grade {wrong[0]} is off the scale {scale.minimum} to {scale.maximum}")
-        rows = _common(self.sources)
-        if not rows:
-            raise RunError("the runs have no question in common; questions are joined by id and by what they ask")
+        rows = rows or _common([source.questions for source in self.sources])
         starts = [offsets_of(source.sizes).tolist() for source in self.sources]
         for row in rows:
             self._question([slice(start[at], start[at + 1]) for start, at in zip(starts, row, strict=True)])
@@ -494,11 +569,13 @@ def partners(first: Sequence[tuple[str, int]], second: Sequence[tuple[str, int]]
     return rows
 
 
-def _common(sources: Sequence[_Lists]) -> list[tuple[int, ...]]:
+def _common(questions: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[int, ...]]:
     """Return the rows of each question that all sources have, in the order of the first."""
-    first = sources[0].questions
-    rows = [range(len(first)), *(partners(first, source.questions) for source in sources[1:])]
-    return [row for row in zip(*rows, strict=True) if min(row) >= 0]
+    first, *others = questions
+    places = [range(len(first)), *(partners(first, other) for other in others)]
+    if not (rows := [row for row in zip(*places, strict=True) if min(row) >= 0]):
+        raise RunError("the runs have no question in common; questions are joined by id and by what they ask")
+    return rows
 
 
 _Grade = Annotated[int, Field(ge=0, le=limits.GRADE)]

@@ -1,18 +1,36 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError, UnknownNameError
-from judge_eval.metrics.fusion import Fusion, interleaved, normalised
+from judge_eval.metrics.fusion import Fusion, RankedLists, interleaved, normalised
 
 A = {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}
 B = {"d3": 0.9, "d5": 0.8, "d1": 0.5}
 
 
+def numbered(lists: Sequence[Sequence[str]]) -> tuple[list[str], list[RankedLists], NDArray[np.int64]]:
+    """Return the items of one question's lists, the lists by the items' places, and the question of each item."""
+    items = list(dict.fromkeys(item for each in lists for item in each))
+    ranked = [(np.array([items.index(i) for i in each], dtype=np.int64), np.array([0, len(each)])) for each in lists]
+    return items, ranked, np.zeros(len(items), dtype=np.int64)
+
+
+def fuse(text: str, lists: Sequence[Mapping[str, float]]) -> list[tuple[str, float]]:
+    """Fuse lists of scores by item."""
+    items, ranked, questions = numbered([list(each) for each in lists])
+    scores = [np.array(list(each.values())) for each in lists]
+    order, sums = Fusion.parse(text).fuse(ranked, scores, questions)
+    return [(items[place], float(sums[place])) for place in order.tolist()]
+
+
 def fused(text: str) -> list[tuple[str, float]]:
     """Fuse the two lists, with six decimals."""
-    made = Fusion.parse(text).fuse([list(A), list(B)], [list(A.values()), list(B.values())])
-    return [(item, round(score, 6)) for item, score in made]
+    return [(item, round(score, 6)) for item, score in fuse(text, [A, B])]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +51,7 @@ def test_equals_ranx(how: str, expected: list[tuple[str, float]]) -> None:
 def test_ties_are_ties_whatever_the_order_of_the_lists() -> None:
     """Three lists in which x and y stand at the same ranks, in another order, give equal sums."""
     lists = [["x", "y", "z"], ["z", "x", "y"], ["y", "z", "x"]]
-    made = Fusion.parse("rrf:k=1").fuse(lists, [[0.0] * 3] * 3)
+    made = fuse("rrf:k=1", [dict.fromkeys(each, 0.0) for each in lists])
     assert len({score for _, score in made}) == 1
     assert [item for item, _ in made] == ["x", "z", "y"]
 
@@ -57,8 +75,9 @@ def test_norms(norm: str, expected: list[float]) -> None:
 
 def test_interleaving_takes_turns_and_each_chunk_once() -> None:
     """The next new chunk of each list, the first list first."""
-    assert interleaved([list(A), list(B)]) == ["d1", "d3", "d2", "d5", "d4"]
-    assert interleaved([[], ["a"]]) == ["a"]
+    for lists, expected in (([list(A), list(B)], ["d1", "d3", "d2", "d5", "d4"]), ([[], ["a"]], ["a"])):
+        items, ranked, questions = numbered(lists)
+        assert [items[place] for place in interleaved(ranked, questions).tolist()] == expected
 
 
 @pytest.mark.parametrize("text", ["rfr", "rrf:norm=max", "combsum:norm=most"])
@@ -78,6 +97,6 @@ def test_numbers_off_their_range_are_refused(text: str) -> None:
 def test_scores_that_cannot_be_fused_are_refused() -> None:
     """Weights are for two lists, and a score is finite."""
     with pytest.raises(MetricError, match="two lists"):
-        Fusion.parse("weighted").fuse([["a"]], [[1.0]])
+        fuse("weighted", [{"a": 1.0}])
     with pytest.raises(MetricError, match="finite"):
-        Fusion.parse("combsum").fuse([["a"], ["b"]], [[1.0], [float("inf")]])
+        fuse("combsum", [{"a": 1.0}, {"b": float("inf")}])

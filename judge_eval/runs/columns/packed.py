@@ -85,10 +85,20 @@ class Columns:
         """Return the scores of a metric, shape (traces,)."""
         return self.scores[:, self.metrics.index(metric)]
 
+    def at(self, traces: Places) -> Columns:
+        """Return the columns of some traces, in this order."""
+        _, chunks, _ = self.chunks_of(traces)
+        of_traces = {name: getattr(self, name)[traces] for name in ("ids", "questions", "clusters", "scores")}
+        of_chunks = {name: each[chunks] for name in _OF_CHUNKS if len(each := getattr(self, name))}
+        return replace(self, starts=offsets_of(self.sizes[traces]), **of_traces, **of_chunks)
+
     def only(self, metrics: Sequence[str]) -> Columns:
         """Return the columns with the scores of these metrics, in this order."""
         places = [self.metrics.index(name) for name in metrics]
         return replace(self, metrics=tuple(metrics), scores=self.scores[:, places])
+
+
+_OF_CHUNKS: Final = ("chunk_ids", "passages", "grades", "labels", "probabilities")
 
 
 def id_hash(text: str) -> bytes:
@@ -106,9 +116,9 @@ def chunk_hash(text: str) -> bytes:
     return digest_parts([text])[:8]
 
 
-def passage_hash(title: str | None, text: str) -> bytes:
-    """Return the 8 bytes for title and text of a chunk."""
-    return digest_parts([title or "", text])[:8]
+def passage_number(title: str | None, text: str) -> int:
+    """Return the number for title and text of a chunk, of 64 bits."""
+    return hash_number(digest_parts([title or "", text])[:8])
 
 
 def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
@@ -139,13 +149,13 @@ class Packer:
         self._metrics, self._cluster, self._with_ids = tuple(metrics), cluster, chunk_ids
         self._probabilities = array("d") if probabilities else None
         self._ids, self._questions, self._clusters = bytearray(), bytearray(), bytearray()
-        self._chunk_ids, self._passages = bytearray(), bytearray()
+        self._chunk_ids, self._passages = bytearray(), array("Q")
         self._scores = array("d")
         self._sizes = array("l")
         self._grades, self._labels = array("b"), array("b")
 
-    def add(self, result: TraceResult) -> None:
-        """Pack a result."""
+    def add(self, result: TraceResult, passages: Iterable[int] | None = None) -> None:
+        """Pack a result; `passages` are the numbers of its chunks if they are known (see `passage_number`)."""
         trace = result.trace
         self._ids += id_hash(result.trace_id)
         self._questions += question_hash(trace.query, trace.reference, trace.answer)
@@ -155,15 +165,15 @@ class Packer:
             value = result.scores.get(name)
             self._scores.append(float("nan") if value is None else value)
         self._sizes.append(len(trace.chunks))
-        for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
-            if self._with_ids:
-                self._chunk_ids += chunk_hash(chunk.id)
-            self._passages += passage_hash(chunk.title, chunk.text)
-            self._grades.append(outcome.grade if outcome.kind == "verdict" else -1 - WHYS.index(outcome.why))
-            self._labels.append(label_code(chunk.label))
-            if self._probabilities is not None:
-                probability = outcome.confidence if outcome.kind == "verdict" else None
-                self._probabilities.append(float("nan") if probability is None else probability)
+        if self._with_ids:
+            self._chunk_ids += b"".join([chunk_hash(chunk.id) for chunk in trace.chunks])
+        self._passages.extend(passages or [passage_number(chunk.title, chunk.text) for chunk in trace.chunks])
+        outcomes = result.outcomes
+        self._grades.extend([o.grade if o.kind == "verdict" else -1 - WHYS.index(o.why) for o in outcomes])
+        self._labels.extend([label_code(c.label) for c, _ in zip(trace.chunks, outcomes, strict=True)])
+        if self._probabilities is not None:
+            likely = [o.confidence if o.kind == "verdict" else None for o in outcomes]
+            self._probabilities.extend([float("nan") if each is None else each for each in likely])
 
     def done(self) -> Columns:
         """Return the columns of what was packed."""
@@ -175,7 +185,7 @@ class Packer:
             scores=np.frombuffer(self._scores, dtype=np.float64).reshape(len(self._sizes), len(self._metrics)),
             starts=offsets_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
             chunk_ids=_hashes(self._chunk_ids),
-            passages=_hashes(self._passages),
+            passages=np.frombuffer(self._passages, dtype=np.uint64),
             grades=np.frombuffer(self._grades, dtype=np.int8),
             labels=np.frombuffer(self._labels, dtype=np.int8),
             probabilities=np.frombuffer(self._probabilities or b"", dtype=np.float64),
@@ -234,6 +244,12 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
 
 def _hashes(data: bytes | bytearray) -> Hashes:
     return np.frombuffer(data, dtype=np.uint64)
+
+
+def cluster_hashes(clusters: Iterable[str | None]) -> Hashes:
+    """Return the hashes of clusters' ids as `Columns.clusters` holds them."""
+    numbers = [0 if name is None else hash_number(chunk_hash(name)) for name in clusters]
+    return np.array(numbers, dtype=np.uint64)
 
 
 def cluster_codes(clusters: Hashes) -> list[int] | None:

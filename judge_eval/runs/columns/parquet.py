@@ -131,7 +131,7 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "chunk_id": chunk.id,
             **{name: getattr(outcome, name, None) for name in ("grade", "relevant", "confidence", "stage", "why")},
             "label": None if chunk.label is None else packed.label_code(chunk.label),
-            "passage": packed.hash_number(packed.passage_hash(chunk.title, chunk.text)),
+            "passage": packed.passage_number(chunk.title, chunk.text),
         }
 
 
@@ -262,10 +262,7 @@ def _read(
         sizes[here] = columns["chunks"].to_numpy()
         places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()
         if columns["cluster"].null_count < len(batch):
-            clusters[here] = [
-                0 if name is None else packed.hash_number(packed.chunk_hash(name))
-                for name in columns["cluster"].to_pylist()
-            ]
+            clusters[here] = packed.cluster_hashes(columns["cluster"].to_pylist())
         for column, name in enumerate(metrics):
             scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
     names, passages = np.empty(m if chunk_ids else 0, np.uint64), np.empty(m, np.uint64)

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, overload
+from typing import IO, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,6 +191,24 @@ def later_format(data: bytes) -> int | None:
     return None
 
 
+class AskedTrace(NamedTuple):
+    """What a trace asks."""
+
+    id: str
+    query: str
+    reference: str | None
+    answer: str | None
+
+    @classmethod
+    def of(cls, trace: Trace) -> AskedTrace:
+        """Take the question of a trace."""
+        return cls(trace.id, trace.query, trace.reference, trace.answer)
+
+
+_TRACE, _CHUNKS = b',"trace":{', b',"chunks":['
+"""Where the question of a line begins and ends: a quote inside a text is escaped, so no text holds these."""
+
+
 class ResultsFile(Sequence[TraceResult]):
     """The results in a run's folder, read one by one on demand.
 
@@ -264,6 +282,16 @@ class ResultsFile(Sequence[TraceResult]):
         """Yield position, bytes and number of every result's line, in order, without parsing it."""
         for number, line in self._lines(self.places):
             yield _position(line, self.path, number), line, number
+
+    def questions(self) -> Iterator[AskedTrace]:
+        """Yield what each result is about, reading no more of its line where that is written as usual."""
+        for number, line in self._lines(self.places):
+            start = line.find(_TRACE)
+            end = line.find(_CHUNKS, start)
+            try:
+                yield AskedTrace(**json.loads(line[start + len(_TRACE) - 1 : end] + b"}"))
+            except (ValueError, TypeError):
+                yield AskedTrace.of(read_result(line, self.path, number).trace)
 
     def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:
         sealed = self.manifest is not None and self.manifest.seal is not None

@@ -14,7 +14,7 @@ from judge_eval.files import read_plain
 from judge_eval.record import data_error
 from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
-from judge_eval.runs.folder.journal import ResultsFile, later_format
+from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
 from judge_eval.schema import NoVerdict
 
@@ -136,6 +136,12 @@ class Run:
         if isinstance(self.results, ResultsFile):
             return self.results.at(places)
         return (self.results[place] for place in places.tolist())
+
+    def questions(self) -> Iterator[AskedTrace]:
+        """Yield what each result is about."""
+        if isinstance(self.results, ResultsFile):
+            return self.results.questions()
+        return (AskedTrace.of(result.trace) for result in self.results)
 
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""

@@ -10,7 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol, Self
 
-from judge_eval.data.remarks import Remarks
+import numpy as np
+
+from judge_eval.data.remarks import Remarks, ScoreOrder
 from judge_eval.engine import Engine, Item, Judged, Source
 from judge_eval.errors import DataError, JudgeEvalError, MetricError, RunError
 from judge_eval.judges.judge import Judge
@@ -196,8 +198,8 @@ class RunSession:
     """Judges traces into a run, from its start or after an earlier session.
 
     Without a journal results are in memory, if `keep` says so, beside those `remembered` of an earlier
-    session. `watch` is called with the progress after each block of finished traces. `fingerprint` and
-    `remarks` are of a stream, which cannot be surveyed.
+    session. `watch` is called with the progress after each block of finished traces. `fingerprint`, `remarks`
+    and `order` are of a stream, which cannot be surveyed.
     """
 
     manifest: Manifest
@@ -209,6 +211,7 @@ class RunSession:
     remembered: Collection[TraceResult] = ()
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     remarks: Remarks = field(default_factory=lambda: Remarks("in row"))
+    order: ScoreOrder = field(default_factory=ScoreOrder)
 
     def __post_init__(self) -> None:
         self._memory: dict[int, TraceResult] = {}
@@ -252,7 +255,11 @@ class RunSession:
     def run(self) -> Run:
         """Return the run as it is after `results` has ended."""
         if self.folder is not None:
-            return Run(self.manifest, ResultsFile(self.folder / RESULTS, self.manifest), self.folder)
+            results, seal = ResultsFile(self.folder / RESULTS, self.manifest), self.manifest.seal
+            if seal is not None:
+                offsets = np.array(self._index.offsets, dtype=np.int64)
+                results.placed(np.column_stack([offsets, np.arange(1, len(offsets) + 1)]), seal.sha256)
+            return Run(self.manifest, results, self.folder)
         return Run(self.manifest, [self._memory[place] for place in sorted(self._memory)])
 
     def another(self) -> RunSession | None:
@@ -286,6 +293,7 @@ class RunSession:
     def _item(self, position: int, trace: Trace) -> Item | None:
         if not self.manifest.dataset.digest:  # a stream: nobody has surveyed it
             self.fingerprint.add(trace)
+            self.order.add(trace)
         return self._before.item(position, trace)
 
     def _keep(self, block: Sequence[Judged], quietly: bool = False) -> list[TraceResult]:
@@ -326,13 +334,11 @@ class RunSession:
 
     def _close(self, status: Status, quietly: bool = False) -> None:
         try:
-            index = self.journal.sort() if self.journal else self._index.sorted()
+            index = self._index = self.journal.sort() if self.journal else self._index.sorted()
             dataset = self.manifest.dataset
             if not dataset.digest and status in ("done", "incomplete"):
-                seen = self.fingerprint
-                dataset = dataset.but(
-                    digest=seen.hexdigest(), traces=seen.traces, chunks=seen.chunks, remarks=self.remarks.sentences()
-                )
+                seen, remarks = self.fingerprint, (*self.remarks.sentences(), *self.order.sentences())
+                dataset = dataset.but(digest=seen.hexdigest(), traces=seen.traces, chunks=seen.chunks, remarks=remarks)
             self.manifest = self.manifest.but(
                 status=status,
                 finished=datetime.now(UTC),

@@ -1,0 +1,218 @@
+"""New ranked lists of the chunks that runs have retrieved."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.metrics import mmr
+from judge_eval.metrics.fusion import Fusion, Items, RankedLists, interleaved, normalised, number_in, parameters
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.metrics.table import Values
+from judge_eval.pools.pool import JoinedBlock
+from judge_eval.pools.recipe import Recipe
+from judge_eval.pools.scoring import settled
+from judge_eval.record import trusted
+from judge_eval.schema import Chunk, Outcome, Trace
+from judge_eval.spelling import option
+
+_CUT: Final = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
+
+
+class KnownChunks:
+    """The chunks of a block's pool: each as the first run that has it shows it, with the outcome that counts."""
+
+    def __init__(self, block: JoinedBlock) -> None:
+        self.pool, self._results = block.pool, block.results
+        self.questions = self.pool.rows
+        count, grades = len(self.questions), self.pool.grades.tolist()
+        self.numbers = [0] * count
+        """Of title and text; see `JoinedBlock.passages`."""
+        shown: list[Chunk | None] = [None] * count
+        said: list[Outcome | None] = [None] * count
+        agrees = bytearray(count)
+        for (places, _), results, passages in zip(self.pool.lists, block.results, block.passages, strict=True):
+            at = iter(places.tolist())
+            for result, numbers in zip(results, passages, strict=True):
+                for chunk, outcome, number in zip(result.trace.chunks, result.outcomes, numbers, strict=True):
+                    place = next(at)
+                    new = shown[place] is None
+                    if new:
+                        shown[place], self.numbers[place] = chunk, number
+                    if new or not agrees[place]:
+                        fits = outcome.kind == "verdict" and outcome.grade == grades[place]
+                        if new or fits:
+                            said[place], agrees[place] = outcome, fits
+        self._shown = [chunk for chunk in shown if chunk is not None]
+        self._said = [outcome for outcome in said if outcome is not None]
+        self._counted = bytearray(count)
+        self._scores: dict[int, Values] = {}
+        self._words: dict[int, Counter[str]] = {}
+        self._alike: Items | None = None
+
+    def chunk(self, place: int, score: float) -> Chunk:
+        """Return a chunk as the new list shows it; a score of NaN is none."""
+        shown = self._shown[place].__dict__
+        return trusted(Chunk, {**shown, "id": self.pool.chunk_ids[place], "score": score if score == score else None})
+
+    def outcome(self, place: int) -> Outcome:
+        """Return the outcome of a chunk that counts."""
+        if not self._counted[place]:
+            self._counted[place] = True
+            outcome, name, grade = self._said[place], self.pool.chunk_ids[place], int(self.pool.grades[place])
+            outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
+            self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.pool.scale)
+        return self._said[place]
+
+    def trace(self, row: int) -> Trace:
+        """Return the trace of a question in the first run."""
+        return self._results[0][row].trace
+
+    def scores(self, system: int) -> Values:
+        """Return the retriever's scores in the lists of a run, NaN without one."""
+        if system not in self._scores:
+            scores = [chunk.score for result in self._results[system] for chunk in result.trace.chunks]
+            self._scores[system] = np.array(scores, dtype=np.float64)
+        return self._scores[system]
+
+    @property
+    def alike(self) -> Items:
+        """The first chunk of the same question with the same title and text, of each chunk."""
+        if self._alike is None:
+            first: dict[tuple[int, str, str | None], int] = {}
+            keys = zip(self.questions.tolist(), self._shown, strict=True)
+            self._alike = np.array(
+                [first.setdefault((row, c.text, c.title), place) for place, (row, c) in enumerate(keys)], dtype=np.int64
+            )
+        return self._alike
+
+    def words(self, place: int) -> Counter[str]:
+        """Count the words of a chunk."""
+        if place not in self._words:
+            self._words[place] = Counter(re.findall(r"\w+", self._shown[place].text.casefold()))
+        return self._words[place]
+
+
+class Maker:
+    """Makes the lists of a recipe.
+
+    Raises:
+        ConfigError: A setting cannot be read.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._fusion = None if recipe.fuse is None else Fusion.parse(recipe.fuse)
+        self._least: tuple[str, float] | None = None
+        if recipe.threshold is not None:
+            match = _CUT.fullmatch(recipe.threshold)
+            if match is None:
+                raise ConfigError(f"{recipe.threshold!r}: write score>=x or score<=x")
+            self._least = match[1], number_in(recipe.threshold, match[2])
+        self._lambda: float | None = None
+        if recipe.rerank is not None:
+            _, params = parameters(recipe.rerank, {"mmr": ("lambda",)})
+            self._lambda = number_in(recipe.rerank, params.get("lambda", ".5"))
+
+    def lists(self, chunks: KnownChunks) -> tuple[RankedLists, Values]:
+        """Make the lists of all questions of a block.
+
+        Returns:
+            The chunks of each list in rank order, and their scores, NaN without one.
+
+        Raises:
+            DataError: Scores are needed, and a chunk has none.
+        """
+        pool, questions = chunks.pool, chunks.questions
+        lists, by_score = list(pool.lists), self._fusion is not None and self._fusion.method != "rrf"
+        needed = by_score or self._least is not None or len(lists) == 1
+        scores = [chunks.scores(system) for system in range(len(lists))] if needed else []
+        if self._least is not None:
+            lists, scores = self._above(chunks, scores)
+        if by_score:
+            self._check(chunks, lists, scores)
+        if self._fusion is not None:
+            order, sums = self._fusion.fuse(lists, scores, questions)
+            values = sums[order]
+        elif self.recipe.interleave:
+            order = interleaved(lists, questions)
+            values = np.full(len(order), np.nan)
+        else:
+            order, values = lists[0][0], scores[0]
+        if self.recipe.dedup:
+            first = np.sort(np.unique(chunks.alike[order], return_index=True)[1])
+            order, values = order[first], values[first]
+        starts = _starts(questions[order], len(pool.questions))
+        if self._lambda is not None:
+            spans = [slice(start, end) for start, end in pairwise(starts.tolist())]
+            moved = [span.start + self._diverse(chunks, order[span], values[span]) for span in spans]
+            again = np.concatenate([np.empty(0, dtype=np.int64), *moved])
+            order, values = order[again], values[again]
+        elif self.recipe.cut is not None:
+            kept = np.arange(len(order)) - starts[questions[order]] < self.recipe.cut
+            order, values = order[kept], values[kept]
+        return (order, _starts(questions[order], len(pool.questions))), values
+
+    def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, tuple[Outcome, ...], list[int]]]:
+        """Yield the new list of each question, with the outcomes and the places of its chunks."""
+        (order, starts), scores = self.lists(chunks)
+        places, values, begins = order.tolist(), scores.tolist(), starts.tolist()
+        for row, (question, _) in enumerate(chunks.pool.questions):
+            span = slice(begins[row], begins[row + 1])
+            listed = [chunks.chunk(*pair) for pair in zip(places[span], values[span], strict=True)]
+            trace = chunks.trace(row)
+            fields = {name: getattr(trace, name) for name in Trace.model_fields}
+            outcomes = tuple([chunks.outcome(place) for place in places[span]])
+            yield trusted(Trace, {**fields, "id": question, "chunks": tuple(listed)}), outcomes, places[span]
+
+    def _above(self, chunks: KnownChunks, scores: list[Values]) -> tuple[list[RankedLists], list[Values]]:
+        """Leave out the chunks beyond the threshold."""
+        assert self._least is not None
+        sign, value = self._least
+        lists, kept = [], []
+        for (places, _), each in zip(chunks.pool.lists, scores, strict=True):
+            if np.isnan(each).any():
+                name = chunks.pool.chunk_ids[places[np.isnan(each)][0]]
+                raise DataError(f"chunk {name!r} has no score; a threshold needs the retriever's scores")
+            there = each >= value if sign == ">=" else each <= value
+            left = places[there]
+            lists.append((left, _starts(chunks.questions[left], len(chunks.pool.questions))))
+            kept.append(each[there])
+        return lists, kept
+
+    @staticmethod
+    def _check(chunks: KnownChunks, lists: list[RankedLists], scores: list[Values]) -> None:
+        """Refuse lists without scores, or whose scores rise with the rank, as distances do."""
+        for system, (places, starts), each in zip(chunks.pool.systems, lists, scores, strict=True):
+            rows, (begin, end) = np.flatnonzero(np.diff(starts)), (starts[:-1], starts[1:])
+            rising = rows[each[begin[rows]] < each[end[rows] - 1]]
+            for faulty, what in (
+                (chunks.questions[places[np.isnan(each)]], "a chunk has no score"),
+                (rising, "scores rise with the rank"),
+            ):
+                if faulty.size:
+                    question, _ = chunks.pool.questions[faulty[0]]
+                    ranks = f"; {option('fuse', 'rrf')} needs ranks alone"
+                    raise DataError(f"run {system.name}, trace {question!r}: {what}{ranks}")
+
+    def _diverse(self, chunks: KnownChunks, places: Items, scores: Values) -> Items:
+        """Order by maximal marginal relevance, at most as many as are kept; see `mmr`."""
+        if not places.size:
+            return places
+        words = [chunks.words(place) for place in places.tolist()]
+        columns = {word: place for place, word in enumerate(dict.fromkeys(word for each in words for word in each))}
+        vectors = np.zeros((len(places), max(1, len(columns))))
+        for place, each in enumerate(words):
+            vectors[place, [columns[word] for word in each]] = list(each.values())
+        by_rank = np.isnan(scores).any()
+        relevance = normalised(np.zeros(len(scores)), "rank") if by_rank else normalised(scores, "min-max")
+        return mmr(relevance, embeddings=vectors, lambda_=self._lambda or 0.0, k=self.recipe.cut)
+
+
+def _starts(questions: Items, count: int) -> Items:
+    """Return where the list of each question begins, given the question of each chunk in order."""
+    return offsets_of(np.bincount(questions, minlength=count))
