@@ -40,9 +40,9 @@ from judge_eval.runs.judging.start import begin, check_goes_on, open_journal, ru
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
 from judge_eval.runs.keeping.options import Keeping, KeepingKeywords
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.safe_text import counted
+from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
-from judge_eval.settings import divided, formerly, with_keywords
+from judge_eval.settings import check_names, divided, formerly, with_keywords
 from judge_eval.spelling import option
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
@@ -130,9 +130,12 @@ class Evaluator:
         intervals: Intervals | None = None,
         **policies: Unpack[PolicyKeywords],
     ) -> None:
+        check_names(policies, [*signature(Evaluator).parameters])
         policy = Policies(**policies)
         if isinstance(judge, str):
             mode, judge = kind_named(judge).name, None
+        if not isinstance(model, str | Mapping) and not hasattr(model, "complete"):
+            raise ConfigError(f"a model is `provider/model`, such as 'openai/NAME', or a backend, not {type_of(model)}")
         self.options = options or Options()
         recorded = self.options.replay if judge is None and is_unnamed(model) else None
         mode = mode_for(model if recorded is None else recorded_model(recorded), mode)
@@ -423,6 +426,7 @@ def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeyw
         settings: Keyword arguments of `Evaluator` and of `Evaluator.evaluate`.
     """
     own: dict[str, Any] = dict(settings)
+    check_names(own, [*signature(evaluate).parameters])
     of_run = {name: own.pop(name) for name in [*own] if name in signature(Evaluator.evaluate).parameters}
     with Evaluator(model, **own) as evaluator:
         return evaluator.evaluate(data, **of_run)

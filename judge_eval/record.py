@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.foreign import check_single_keys, read_json
+from judge_eval.safe_text import value_kind
 
 R = TypeVar("R", bound="Record")
 
@@ -177,6 +178,19 @@ WHEN_EMPTY = {"chunks": "; give what was retrieved, or [] if nothing was"}
 """What to write into a required field that may be empty."""
 
 
+_WANTED: Final = {
+    "string_type": "a text",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "a truth value",
+}
+"""What a field must hold, by pydantic's word for what it does not."""
+
+
 def faults_of(error: ValidationError) -> list[tuple[str | None, str]]:
     """Return the field and what is wrong with it, of each of pydantic's errors."""
     faults: list[tuple[str | None, str]] = []
@@ -190,6 +204,8 @@ def faults_of(error: ValidationError) -> list[tuple[str | None, str]]:
             message = "unknown field; remove it or put it into `metadata`"
         elif each["type"] == "missing":
             message = "this field is required" + WHEN_EMPTY.get(field, "")
+        elif (wanted := _WANTED.get(each["type"])) is not None:
+            message = f"holds {value_kind(each['input'])}, not {wanted}"
         elif each["type"] == "string_unicode":
             message = "holds half of a character (a lone surrogate); replace it"
         elif each["type"] == "finite_number":

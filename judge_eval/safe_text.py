@@ -44,6 +44,25 @@ def counted(n: int, noun: str, many: str | None = None) -> str:
     return f"{n} {noun if n == 1 else many or noun + 's'}"
 
 
+def value_kind(value: object) -> str:
+    """Name a value's kind for a message: `a text`, `a list`, `an int64`, `nothing`."""
+    names = {
+        dict: "an object",
+        list: "a list",
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+    }
+    return "nothing" if value is None else names.get(type(value), type_of(value))
+
+
+def type_of(value: object) -> str:
+    """Name a value's Python type with its article: `an int`, `a DataFrame`, `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
 def logged(text: str) -> str:
     """Make text safe for a log: without control characters and commands to a CI server."""
     return _COMMAND.sub(_spell, printable(text))

@@ -7,7 +7,7 @@ file, the keywords in Python and the JSON of a batch.
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from inspect import Parameter
 from pathlib import Path
@@ -153,11 +153,19 @@ def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, A
     return values
 
 
+def check_names(values: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Check that a function knows all keywords that it was given; raises `TypeError` with the nearest."""
+    for name in values:
+        if name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}; {advise(name, known)}")
+
+
 def divided(
     values: Mapping[str, Any], first: Callable[..., Record], second: Callable[..., Other]
 ) -> tuple[Record, Other]:
     """Make two records of keywords, each of those that are its fields."""
     of_first = hints_of(first)
+    check_names(values, [*of_first, *hints_of(second)])
     return (
         first(**{name: value for name, value in values.items() if name in of_first}),
         second(**{name: value for name, value in values.items() if name not in of_first}),

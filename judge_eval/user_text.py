@@ -52,10 +52,17 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
 def check_text(where: str, *values: str | None) -> None:
     """Check that texts, given by `where`, are Unicode: no bytes of the command line that are not UTF-8."""
     for value in values:
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{where}: must be a text, not {str(value)[:60]}")
         try:
             (value or "").encode()
         except UnicodeEncodeError:
             raise ConfigError(f"{where} {value!r} is not Unicode text (UTF-8); type it again") from None
+
+
+def names_in(text: str) -> list[str]:
+    """Split a list of names at commas and blanks outside parentheses: `AP@5,NDCG(gain=exp)@10`."""
+    return [name for name in re.split(r"[,\s]+(?![^()]*\))", text) if name]
 
 
 def prompt_name(text: str) -> str | Path:

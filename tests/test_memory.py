@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from judge_eval import EvalRun, Evaluator, ReadOptions, Trace, evaluate, import_verdicts
-from judge_eval.errors import ConfigError, DataError, UnknownNameError
+from judge_eval.errors import ConfigError, DataError, MetricError, UnknownNameError
 from tests.support.command import ROOT
 from tests.support.memory import FRAMES, KINDS, ROWS, TEXTS, evaluated, made
 
@@ -119,7 +119,7 @@ def test_numbers_as_ids_are_ids(key: Any, kind: str, tmp_path: Path) -> None:
 def test_fractions_and_uuids_are_ids_and_truth_values_are_none() -> None:
     """A truth value is no id; a fraction and a UUID are."""
     row = {"query": "When?", "reference": "At nine.", "chunks": ["a"]}
-    with pytest.raises(DataError, match="row 0: id: input should be a valid string"):
+    with pytest.raises(DataError, match="row 0: id: holds"):
         evaluated([row | {"id": True}])
     for key in (7.5, uuid.UUID(int=5)):
         assert evaluated([row | {"id": key}]).results[0].trace_id == str(key)
@@ -165,6 +165,16 @@ def test_equal_rows_without_ids_are_told_apart_by_their_place(kind: str, tmp_pat
         ),
         ([{"run_type": "llm", "inputs": {}, "outputs": {}}], "1 records of the format langsmith, but no retrieval"),
         (7, "is an int"),
+        (None, "^is None; give"),
+        (b"abc", "^is a bytes; give"),
+        (("When?", "At nine."), "^is a tuple of 2 values; give"),
+        ([("When?", "At nine.", [], "x")], "row 0: is a tuple of 4 values; give"),
+        (
+            [("When?", "At nine.", SimpleNamespace(source_nodes=[]))],
+            r"row 0: is a tuple of \(str, str, SimpleNamespace\); give a row \(question, reference, response\.",
+        ),
+        ([{"query": 5, "chunks": []}], "row 0: query: holds a number, not a text"),
+        ([{"query": "q", "chunks": {"a": 1}}], "row 0: chunks: holds an object, not a list"),
     ],
 )
 def test_errors_name_the_row(data: Any, told: str) -> None:
@@ -190,6 +200,38 @@ def test_errors_in_frames_name_the_index_too() -> None:
         evaluated(Trace(id="x", query="q", chunks=()))
     with pytest.raises(DataError, match="the column 'query' occurs twice"):
         evaluated(pandas.DataFrame([["a", "b"]], columns=["query", "query"]))
+
+
+def test_names_and_keywords_of_a_run_are_checked_before_it_is_judged(tmp_path: Path) -> None:
+    """A label that is no text would make a run that cannot be read; a misspelled keyword names the nearest."""
+    row = {"query": "When?", "reference": "At nine.", "chunks": ["a"]}
+    for name, value in (("label", 5), ("href", 5), ("tags", [5]), ("baseline", 5)):
+        keywords: Any = {name: value, "out": tmp_path}
+        with pytest.raises(ConfigError, match=f"{name}: must be a text, not 5"):
+            evaluate([row], "fake/overlap", cache=False, **keywords)
+    assert not list(tmp_path.iterdir())
+    wrong: Any = {"metric": "AP@5"}
+    with pytest.raises(TypeError, match="'metric'; did you mean 'metrics'"):
+        evaluate([row], "fake/overlap", **wrong)
+    with pytest.raises(ConfigError, match="`provider/model`, such as 'openai/NAME', or a backend, not an int"):
+        evaluate([row], 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names"),
+    [("AP@5", ["AP@5"]), ("AP@5, NDCG(gain=exp,ideal=judged)@10", ["AP@5", "NDCG(gain=exp,ideal=judged)@10"])],
+)
+def test_metrics_may_be_one_text(metrics: str, names: list[str]) -> None:
+    """One text names metrics as on the command line; what names none is refused in plain words."""
+    row = {"query": "When?", "reference": "At nine.", "chunks": ["a"], "relevant_total": 1}
+    assert [*evaluate([row], "fake/overlap", cache=False, metrics=metrics)] == names
+    for wrong, told in (
+        (5, "a list of names such as"),
+        ([5], "a metric is a name such as 'AP@5' or a `Metric`, not an int"),
+    ):
+        anything: Any = wrong
+        with pytest.raises(MetricError, match=told):
+            evaluate([row], "fake/overlap", cache=False, metrics=anything)
 
 
 def test_invalid_rows_can_be_skipped() -> None:

@@ -15,6 +15,7 @@ from judge_eval.data.remarks import OnRemark
 from judge_eval.data.shapes.chunks import TEXT
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
+from judge_eval.safe_text import type_of
 from judge_eval.spelling import option
 
 
@@ -43,7 +44,7 @@ def find_shape(name: str) -> Shape:
 def _installed(name: str) -> Shape:
     shape = registry.find("readers", name, "format")
     if not isinstance(shape, Shape):
-        raise ConfigError(f"the reader {name!r} is a {type(shape).__name__}; register a `Shape`")
+        raise ConfigError(f"the reader {name!r} is {type_of(shape)}; register a `Shape`")
     return shape
 
 

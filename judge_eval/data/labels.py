@@ -9,10 +9,11 @@ from typing import Any, TypeVar, get_args
 from judge_eval.data.collection import read_qrels
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.opening import reading_file, steady
-from judge_eval.data.files.values import first_of, is_missing, kind
+from judge_eval.data.files.values import first_of, is_missing
 from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, is_table, table_rows, whole_number
 from judge_eval.errors import DataError, Why
 from judge_eval.objects import number_text
+from judge_eval.safe_text import value_kind
 
 K = TypeVar("K")
 TRACE = ("trace_id", "query_id", "qid")
@@ -296,7 +297,7 @@ def _text(row: GradedRow, name: str) -> str:
     if is_missing(value):
         return ""
     if not isinstance(value, str):
-        raise row.fault(f"holds {kind(value)}, not a text", name)
+        raise row.fault(f"holds {value_kind(value)}, not a text", name)
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from judge_eval import limits
 from judge_eval.errors import DataError, needs_extra
 from judge_eval.objects import chunk_of
-from judge_eval.safe_text import counted
+from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import Trace
 
 ROW = ("query", "reference", "chunks")
@@ -122,14 +122,18 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
     if _is(data, "pandas", "Series"):
         if set(ROW) <= {str(label) for label in data.index}:
             return MemoryRows("list", [data])
+        if all(isinstance(label, str) for label in data.index):  # a row of another shape
+            return MemoryRows("list", [data])
         raise DataError(
             f"is one column of a frame ({data.name!r}); give the whole frame, or rows (query, reference, chunks)"
         )
-    if isinstance(data, Sequence):
+    if isinstance(data, Sequence) and not isinstance(data, bytes | bytearray):
+        if isinstance(data, tuple) and data and all(isinstance(value, str | None) for value in data):
+            raise no_row(data)  # one row, and not several
         return MemoryRows("list", list(data))
     if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
         return MemoryRows("arrow", _arrow_of(data))
-    if not isinstance(data, Iterable | AsyncIterable):
+    if not isinstance(data, Iterable | AsyncIterable) or isinstance(data, bytes | bytearray):
         raise no_row(data)
     return None
 
@@ -138,7 +142,7 @@ def _arrow_of(data: Any) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise needs_extra(f"a {type(data).__name__} is read by PyArrow", "parquet") from None
+        raise needs_extra(f"{type_of(data)} is read by PyArrow", "parquet") from None
     return pyarrow.table(data)
 
 
@@ -169,13 +173,14 @@ def record_of(item: Any) -> Any:
     return item
 
 
+_NODES = "(question, reference, response.source_nodes)"
+
+
 def no_row(item: Any) -> DataError:
     """Make the error for what is not a row."""
-    kind = type(item).__name__
-    what = f"is {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    kind, what = type(item).__name__, f"is {type_of(item)}"
     if hasattr(item, "source_nodes") and hasattr(item, "response"):
-        row = "(question, reference, response.source_nodes)"
-        return DataError(f"{what}: it holds the retrieved nodes without the question; give a row {row}")
+        return DataError(f"{what}: it holds the retrieved nodes without the question; give a row {_NODES}")
     if not isinstance(item, str) and chunk_of(item) is not None:
         what = "is a retrieved document without its question"
     elif isinstance(item, tuple | list):
@@ -183,6 +188,8 @@ def no_row(item: Any) -> DataError:
         if len(item) == len(ROW):
             kinds = ", ".join(type(value).__name__ for value in item)
             what = f"is a {kind} of ({kinds})"
+            if hasattr(item[-1], "source_nodes"):
+                return DataError(f"{what}; give a row {_NODES}")
     return DataError(f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)")
 
 

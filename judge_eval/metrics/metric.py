@@ -17,6 +17,7 @@ from judge_eval.metrics.definitions import ALIASES, SPECS, plugin_names, spec_of
 from judge_eval.metrics.filling import expected_values, fill_chances
 from judge_eval.metrics.spec import DEDUP, Limits, Spec, Value, check_values, ends
 from judge_eval.metrics.table import GradeTable, IntValues, Values, taken, without_repeats
+from judge_eval.safe_text import type_of
 
 Missing = Literal["error", "exclude", "bounds"]
 T = TypeVar("T")
@@ -427,6 +428,8 @@ def parse_metric(text: str | Metric) -> Metric:
     """
     if isinstance(text, Metric):
         return text
+    if not isinstance(text, str):
+        raise MetricError(f"a metric is a name such as 'AP@5' or a `Metric`, not {type_of(text)}")
     stripped = text.strip()
     shape = SHAPE.fullmatch(stripped)
     if shape is None:

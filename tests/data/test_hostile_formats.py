@@ -155,7 +155,7 @@ def test_json_inside_json(tmp_path: Path) -> None:
         ("x.json", b"[" * 100_000, r"x.json:1: \[0\]: nested more than 64 deep"),
         ("x.json", b"[" + b"9" * 5000 + b"]", r"x.json:1: \[0\]: not JSON: Exceeds the limit"),
         ("x.json", b"3", r"x.json:1: a line holds one JSON object"),
-        ("x.json", b"[1, 2]", r"x.json:1: \[0\]: a record is one JSON object, not a int"),
+        ("x.json", b"[1, 2]", r"x.json:1: \[0\]: a record is one JSON object, not a number"),
         ("x.jsonl", b"nothing\n", r"x.jsonl:1: not JSON"),
         pytest.param("x.parquet", b"PAR1 but not really", r"x.parquet: not Parquet", marks=pytest.mark.foreign),
         ("nowhere/x.jsonl", None, r"cannot be read: No such file"),

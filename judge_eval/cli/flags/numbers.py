@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from judge_eval.errors import ConfigError
 from judge_eval.settings import Setting
 from judge_eval.spelling import option
+from judge_eval.user_text import names_in
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import Intervals, SliceBy
@@ -74,8 +74,7 @@ class NumbersFlags:
     @property
     def names(self) -> list[str]:
         """The metrics by name: `AP@5,NDCG(gain=exp)@10` split at what stands outside parentheses."""
-        parts = (part for text in self.metrics or () for part in re.split(r"[,\s]+(?![^()]*\))", text))
-        return [part for part in parts if part]
+        return [name for text in self.metrics or () for name in names_in(text)]
 
     @property
     def intervals(self) -> Intervals:

@@ -11,6 +11,7 @@ from judge_eval.data.files.jsonl import bounded_lines, json_of_line
 from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
 from judge_eval.errors import ConfigError, DataError, needs_extra
+from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
 Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx", "objects"]
@@ -118,7 +119,7 @@ def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
 def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str, Any] | DataError:
     if isinstance(data, dict):
         return data
-    what = f"a record is one JSON object, not a {type(data).__name__}"
+    what = f"a record is one JSON object, not {value_kind(data)}"
     return DataError(what, file=name, line=line, field=prefix or None)
 
 

@@ -13,6 +13,7 @@ from judge_eval.data.files.values import WHERE
 from judge_eval.errors import DataError, nearest
 from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.record import TOO_DEEP
+from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
 BLOCK = 1 << 18
@@ -326,7 +327,7 @@ def records(path: Path, name: str, fits: Fits, wanted: str | None = None) -> Ite
         first = text.peek()
         if not first or first not in "[{":
             value, line = text.value()
-            what = f"holds a {type(value).__name__}, not an object or a list of them"
+            what = f"holds {value_kind(value)}, not an object or a list of them"
             raise DataError(what, file=name, line=line)
         document: Any
         if first == "[" and wanted is None:

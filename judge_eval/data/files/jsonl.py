@@ -16,6 +16,7 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import replacing
 from judge_eval.foreign import RepeatedKeyError, check_single_keys
 from judge_eval.record import TOO_DEEP
+from judge_eval.safe_text import value_kind
 from judge_eval.schema import Chunk, Trace, has_made_id
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
@@ -50,7 +51,7 @@ def read_jsonl(
             try:
                 data = json_of_line(line, number)
                 if not isinstance(data, dict):
-                    raise DataError(f"a line holds one JSON object (a trace), not a {type(data).__name__}")
+                    raise DataError(f"a line holds one JSON object (a trace), not {value_kind(data)}")
                 trace = _parsed(_fold(data))
                 yield trace if admit is None else admit(trace, number)
             except DataError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, number_text, plain
+from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
 WHERE = option("map", {"query": "...", "chunks": "..."})
@@ -40,7 +41,7 @@ def text(record: Mapping[str, Any], *keys: str) -> str | None:
         if is_missing(value):
             continue
         if not isinstance(value, str):
-            raise DataError(f"holds {kind(value)}, not a text", field=key)
+            raise DataError(f"holds {value_kind(value)}, not a text", field=key)
         return value
     return None
 
@@ -90,7 +91,7 @@ def _worded(data: dict[str, Any], key: str, where: str, numbers: bool) -> dict[s
     if value is None or isinstance(value, str):
         return data
     if isinstance(value, list | dict):
-        raise DataError(f"holds {kind(value)}, not a text", field=where)
+        raise DataError(f"holds {value_kind(value)}, not a text", field=where)
     return {**data, key: number_text(value)} if numbers else data
 
 
@@ -98,7 +99,7 @@ def as_list(value: Any, field: str) -> list[Any]:
     """Check that a value is a list."""
     if isinstance(value, list | tuple):
         return list(value)
-    raise DataError(f"holds {kind(value)}, not a list", field=field)
+    raise DataError(f"holds {value_kind(value)}, not a list", field=field)
 
 
 def side_by_side(value: Any) -> Any:
@@ -215,12 +216,6 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
 def first_of_several(key: str) -> str:
     """Say that of several reference answers one is taken."""
     return f"of several `{key}` the first is the reference; all are kept as metadata"
-
-
-def kind(value: Any) -> str:
-    """Name a value's kind for a message."""
-    names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
-    return "nothing" if value is None else names.get(type(value), f"a {type(value).__name__}")
 
 
 def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:

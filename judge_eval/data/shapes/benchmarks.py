@@ -7,6 +7,7 @@ from judge_eval.data.files import values
 from judge_eval.data.shapes.shape import PLACE, REMARKS, Data, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import number_text
+from judge_eval.safe_text import value_kind
 
 CHOSEN = (
     "holds passages that people chose, in no retriever's ranking: their labels are for measuring the judge, "
@@ -32,7 +33,7 @@ def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for place, item in enumerate(values.as_list(values.decode_mapping(value), field)):
         where = f"{field}[{place}]"
         if not isinstance(item, Mapping):
-            raise DataError(f"is {values.kind(item)}, not an object", field=where)
+            raise DataError(f"is {value_kind(item)}, not an object", field=where)
         yield where, item
 
 
@@ -45,7 +46,7 @@ def _passages(value: Any, field: str, key: str, *beside: str) -> Iterator[tuple[
 
 def _text_in(record: Data, key: str, where: str = "") -> str:
     if not isinstance(record.get(key), str):
-        raise DataError(f"holds {values.kind(record.get(key))}, not a text", field=where + key)
+        raise DataError(f"holds {value_kind(record.get(key))}, not a text", field=where + key)
     return str(record[key])
 
 
@@ -178,7 +179,7 @@ def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any
     out = []
     for place, pair in enumerate(values.as_list(value if value is not None else [], field)):
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise DataError(f"is {values.kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
+            raise DataError(f"is {value_kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
         out.append((pair[0], pair[1]))
     return out
 

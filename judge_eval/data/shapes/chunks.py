@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from judge_eval.data.files.values import decode_mapping, is_missing, kind
+from judge_eval.data.files.values import decode_mapping, is_missing
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, IMAGE, chunk_of, number_text, plain
+from judge_eval.safe_text import value_kind
 from judge_eval.schema import Chunk, Trace
 
 TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage", "passage_text")
@@ -43,7 +44,7 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
         return item.model_dump(exclude_defaults=True)
     chunk = chunk_of(item)
     if chunk is None:
-        raise DataError(f"is {kind(item)}; a chunk is a text or an object with one", field=field)
+        raise DataError(f"is {value_kind(item)}; a chunk is a text or an object with one", field=field)
     return chunk
 
 
@@ -79,7 +80,7 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
     text_key = next((key for key in TEXT if item.get(key) is not None), None)
     if text_key is not None:
         if not isinstance(item[text_key], str):
-            raise DataError(f"holds {kind(item[text_key])}, not a text", field=f"{field}.{text_key}")
+            raise DataError(f"holds {value_kind(item[text_key])}, not a text", field=f"{field}.{text_key}")
         data["text"] = item[text_key]
     id_key = next((key for key in ID if not is_missing(item.get(key))), None)
     if id_key is not None:

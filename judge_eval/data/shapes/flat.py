@@ -8,6 +8,7 @@ from judge_eval.data.files.jsonl import TRACE_FIELDS, fields_of
 from judge_eval.data.shapes.shape import REMARKS, Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
+from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
 QUERY = ("query", "question")
@@ -68,7 +69,7 @@ def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
     if values.is_missing(record.get("ground_truth")) and not values.is_missing(truths):
         texts = values.as_list(truths, "ground_truths")
         if texts and not isinstance(texts[0], str):
-            raise DataError(f"holds {values.kind(texts[0])}, not a text", field="ground_truths[0]")
+            raise DataError(f"holds {value_kind(texts[0])}, not a text", field="ground_truths[0]")
         if texts:
             data["reference"] = texts[0]
             if len(texts) > 1:
@@ -93,7 +94,7 @@ def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
     tags = [tag for tag in values.maybe_list(record, "tags") if isinstance(tag, str)]
     for place, body in enumerate(values.as_list(bodies, "data")):
         if not isinstance(body, Mapping):
-            raise DataError(f"is {values.kind(body)}, not an object", field=f"data[{place}]")
+            raise DataError(f"is {value_kind(body)}, not an object", field=f"data[{place}]")
         for data in read_contexts(body):
             yield {**data, "tags": tags}
 

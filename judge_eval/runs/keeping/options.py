@@ -75,7 +75,9 @@ class Keeping:
         tags = (self.tags,) if isinstance(self.tags, str) else tuple(self.tags)
         object.__setattr__(self, "tags", tags)
         check(self)
-        check_text("baseline", self.baseline)
+        for name in ("label", "href", "baseline"):
+            check_text(name, getattr(self, name))
+        check_text("tags", *tags)
 
     def keywords(self) -> KeepingKeywords:
         """Return the fields as the keywords of `Evaluator.evaluate`."""

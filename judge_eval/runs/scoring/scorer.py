@@ -1,7 +1,7 @@
 """From outcomes to scores: the grades of a block of traces as one table, every metric over it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,8 +15,10 @@ from judge_eval.metrics.metric import try_metric
 from judge_eval.metrics.ragged import flatten_numbers
 from judge_eval.runs.folder.graded import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
+from judge_eval.safe_text import type_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 from judge_eval.spelling import option
+from judge_eval.user_text import names_in
 
 Row = tuple[str | None, ...]
 
@@ -60,7 +62,10 @@ class Scorer:
     """
 
     def __init__(self, metrics: Sequence[str | Metric], scale: Scale, *, by_claims: bool = False) -> None:
-        metrics = [metrics] if isinstance(metrics, str) else metrics
+        if isinstance(metrics, str):
+            metrics = names_in(metrics)
+        if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
+            raise MetricError(f"`metrics` must be a list of names such as ['AP@5', 'MRR'], not {type_of(metrics)}")
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]
         # A judge by claims says which chunks mislead by contradictions, which Conflict counts.
         self.metrics: dict[str, Metric] = {
