@@ -60,7 +60,7 @@ def check_text(where: str, *values: str | None) -> None:
             raise ConfigError(f"{where} {value!r} is not Unicode text (UTF-8); type it again") from None
 
 
-def names_in(text: str) -> list[str]:
+def listed_names(text: str) -> list[str]:
     """Split a list of names at commas and blanks outside parentheses: `AP@5,NDCG(gain=exp)@10`."""
     return [name for name in re.split(r"[,\s]+(?![^()]*\))", text) if name]
 

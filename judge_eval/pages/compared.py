@@ -277,8 +277,8 @@ class ComparedRuns:
             if card.get("relevant") and card["before"] is not None and card["before"] < card["rank"]
         ]
         fell += [
-            {"id": outcome.chunk_id, "before": rank, "rank": None}
-            for rank, outcome in enumerate(old.outcomes, 1)
+            {"id": chunk.id, "before": rank, "rank": None, "title": chunk.title, "text": chunk.text}
+            for rank, (chunk, outcome) in enumerate(zip(old.trace.chunks, old.outcomes, strict=True), 1)
             if rank not in before and outcome.kind == "verdict" and outcome.relevant
         ]
         return {**page, "chunks": cards, "fell": sorted(fell, key=lambda chunk: chunk["before"])}

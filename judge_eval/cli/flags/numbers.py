@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from judge_eval.errors import ConfigError
 from judge_eval.settings import Setting
 from judge_eval.spelling import option
-from judge_eval.user_text import names_in
+from judge_eval.user_text import listed_names
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import Intervals, SliceBy
@@ -74,7 +74,7 @@ class NumbersFlags:
     @property
     def names(self) -> list[str]:
         """The metrics by name: `AP@5,NDCG(gain=exp)@10` split at what stands outside parentheses."""
-        return [name for text in self.metrics or () for name in names_in(text)]
+        return [name for text in self.metrics or () for name in listed_names(text)]
 
     @property
     def intervals(self) -> Intervals:

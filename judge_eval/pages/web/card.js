@@ -105,12 +105,24 @@ function wasAt(chunk) {
   return el(same ? "span.dim" : "span.chip", null, phrase(same ? "card.same_rank" : chunk.before === null ? "card.new" : "card.was", { rank: chunk.before }));
 }
 
-// The relevant chunks that stand lower than in the baseline, or are gone: what a loss is made of.
-function fallen(trace) {
-  if (!(trace.fell || []).length) return null;
-  return el("div.field", null, el("h3", null, phrase("card.fell")), el("ul", null, trace.fell.map((chunk) => el("li", null,
-    chunk.rank === null ? quoted("bdi", chunk.id) : el("a", { href: `#${encodeURIComponent(trace.id)}@${chunk.rank}` }, quoted("bdi", chunk.id)),
-    ": ", phrase(chunk.rank === null ? "card.gone" : "card.moved", { before: chunk.before, rank: chunk.rank })))));
+// A relevant chunk that the baseline retrieved and this run did not.
+function goneCard(chunk) {
+  return el("article.card.gone", { "aria-label": phrase("card.gone", { before: chunk.before }) },
+    el("header", null, quoted("span.cid", chunk.id), el("span.chip", null, phrase("card.gone", { before: chunk.before }))),
+    chunk.title && quoted("h3.title", chunk.title), marked([chunk.text], "p.text"));
+}
+
+// The cards of a trace; relevant chunks that stand lower than in the baseline, or are gone, first: a loss is made of them.
+function cards(trace, card, heading) {
+  const fell = trace.fell || [];
+  const ranks = new Set(fell.map((chunk) => chunk.rank));
+  const rest = trace.chunks.filter((chunk) => !ranks.has(chunk.rank));
+  return [
+    fell.length > 0 && el("h3.ranks", null, phrase("card.fell", { n: fell.length })),
+    fell.map((chunk) => chunk.rank === null ? goneCard(chunk) : card(trace.chunks.find((each) => each.rank === chunk.rank))),
+    (!fell.length || rest.length > 0) && el("h3.ranks", null, fell.length ? phrase("card.rest", { n: rest.length }) : heading),
+    rest.map(card),
+  ];
 }
 
 // One trace in full.
@@ -127,10 +139,9 @@ export function traceView(source, trace, scale, systems, again, back, cutoff, fe
       scores, trace.tags.map(tagChip),
       trace.relevant_total !== null && el("span.chip", null, phrase("card.pool", { n: trace.relevant_total }))),
     trace.row && trace.row.before !== null && trace.row.before !== undefined && strips(trace.row, scale, cutoff),
-    fallen(trace),
     field("Reference", trace.reference), field("Answer", trace.answer),
     meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
     claimGrid(trace.claims, trace.chunks),
-    el("h3.ranks", null, trace.chunks.length ? phrase(source.sample ? "card.sampled" : "card.chunks", { n: trace.chunks.length }) : phrase("card.nothing")),
-    trace.chunks.map((chunk) => cardOf(source, trace, chunk, scale, systems, again)));
+    cards(trace, (chunk) => cardOf(source, trace, chunk, scale, systems, again),
+      trace.chunks.length ? phrase(source.sample ? "card.sampled" : "card.chunks", { n: trace.chunks.length }) : phrase("card.nothing")));
 }

@@ -18,7 +18,7 @@ from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
 from judge_eval.safe_text import type_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 from judge_eval.spelling import option
-from judge_eval.user_text import names_in
+from judge_eval.user_text import listed_names
 
 Row = tuple[str | None, ...]
 
@@ -63,7 +63,7 @@ class Scorer:
 
     def __init__(self, metrics: Sequence[str | Metric], scale: Scale, *, by_claims: bool = False) -> None:
         if isinstance(metrics, str):
-            metrics = names_in(metrics)
+            metrics = listed_names(metrics)
         if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
             raise MetricError(f"`metrics` must be a list of names such as ['AP@5', 'MRR'], not {type_of(metrics)}")
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]

@@ -161,3 +161,26 @@ def test_disagreements_and_provenance(reports: dict[str, Any], open_page: Callab
     result = page.inner_text("#panel-provenance")
     assert reports["old_run"].manifest.dataset.digest in result
     assert reports["old_run"].manifest.judge["prompt"]["digest"] in result
+
+
+def test_relevant_chunks_that_fell_come_first(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """A trace beside its baseline begins with the relevant chunks that fell or are gone, each with its old rank."""
+    texts = {"a": "We open at nine.", "b": "Parking is free.", "c": "At nine we open.", "d": "Bring a pen."}
+    runs = []
+    for order in ("acb", "bda"):
+        chunks = [{"id": key, "text": texts[key]} for key in order]
+        trace = {"id": "q", "query": "When do you open?", "reference": "We open at nine.", "chunks": chunks}
+        with Evaluator("fake/overlap", metrics=["AP@3"], cache=False) as evaluator:
+            runs.append(evaluator.evaluate([trace]))
+    (tmp_path / "fell.html").write_text(run_report(runs[1], runs[0]), encoding="utf-8")
+    page = open_page((tmp_path / "fell.html").as_uri())
+    page.locator(".rows a").first.click()
+    page.locator("article.card").first.wait_for()
+    cards = [" ".join(text.split()) for text in page.locator("article.card").all_inner_texts()]
+    assert [next(word for word in texts.values() if word in card) for card in cards] == [texts[key] for key in "acbd"]
+    assert "was rank 1" in cards[0]
+    assert "was rank 2, not retrieved any more" in cards[1]
+    assert [text.lower() for text in page.locator("h3.ranks").all_inner_texts()] == [
+        "the 2 relevant chunks that fell",
+        "the other 2 chunks, in rank order",
+    ]
