@@ -139,9 +139,9 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
     api = APIRouter()
     ranks: dict[tuple[str, str], list[int]] = {}  # of the chunks of the sample, by run and trace
 
-    def own_labels(run_id: RunName, by: str) -> dict[tuple[str, str], int] | None:
-        if not by:
-            return None
+    def own_labels(run_id: RunName, by: str, sample: bool) -> dict[tuple[str, str], int] | None:
+        if not by:  # of a sample nobody sees a verdict before they have said who they are
+            return {} if sample else None
         labels = people_labels(library.find(str(run_id))[0])
         mine = ((key, label) for key, each in labels.items() for label in each if label.by == by and not label.final)
         return {key: label.label for key, label in mine if label.label is not None}
@@ -218,7 +218,7 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
             table = library.table(str(run_id), patient=False)
             compared, _ = baseline_of(library, str(run_id), "none" if blind else baseline)
             metrics, rows = table.metrics, table.rows if compared is None else compared.rows
-        own = own_labels(run_id, by)
+        own = own_labels(run_id, by, sample)
         if sample:
             picked = sample_of(run_id).chunks
             by_id = {row.id: row for row in rows if row.id in picked}
@@ -270,7 +270,7 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
             kept = [label for label in there if not blind or label.by == by]
             card["people"] = [label.model_dump(include={"by", "label", "comment", "final"}) for label in kept]
         if blind:
-            own = own_labels(run_id, by)
+            own = own_labels(run_id, by, sample)
             mine = None if own is None else {chunk: grade for (trace, chunk), grade in own.items() if trace == trace_id}
             order = sample_of(run_id).chunks.get(trace_id) if sample else None
             return {"trace": blind_card(page, mine, str(run_id), order), "systems": systems}

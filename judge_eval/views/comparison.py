@@ -217,10 +217,11 @@ def failed_gate_lines(checks: Sequence[Check]) -> tuple[str, ...]:
 
 def check_lines(check: Check) -> list[str]:
     """Say whether a limit was kept and by how much it was missed; then which traces moved most, if it was."""
-    movers = () if check.passed else check.movers
-    return [f"{check.outcome}: {check.kind} {check.sentence}"] + [
-        f"{m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}" for m in movers
-    ]
+    lines = [f"{check.outcome}: {check.kind} {check.sentence}"]
+    for m in () if check.passed else check.movers:
+        moved = f"({m.before or 'nothing'} to {m.after or 'nothing'})"
+        lines.append(f"{m.trace_id}: {m.differences[check.metric]:+.4f} {moved} {m.query}")
+    return lines
 
 
 def _signs(signs: str) -> Strip:

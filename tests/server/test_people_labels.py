@@ -149,6 +149,20 @@ def test_a_sample_is_served_in_its_order_with_progress(tmp_path: Path, suffix: s
         assert ask(f"{url}/api/v1/runs/{run.id}/rows?sample=true")[0] == 404
 
 
+def test_a_sample_of_labelled_data_shows_no_verdict_before_a_name_is_given(tmp_path: Path) -> None:
+    """Labels that the dataset brings are not those of who looks: nothing of a sample is shown for them."""
+    run = judge(rows()[:4], tmp_path)
+    assert any(chunk.label is not None for result in run.results for chunk in result.trace.chunks)
+    file = tmp_path / "to_label.jsonl"
+    CliRunner().invoke(app, ["sample", "latest", "--out", str(tmp_path), "-n", "2", "-o", str(file)])
+    with serving(ServerSettings(tmp_path, sample=read_sample(file))) as url:
+        base = f"{url}/api/v1/runs/{run.id}"
+        first, *_ = listed = ask(f"{base}/rows?blind=true&sample=true")[1]["rows"]
+        assert {sign for row in listed for sign in row["strip"]} == {"?"}
+        query = urlencode({"trace_id": first["id"], "blind": "true", "sample": "true"})
+        assert all(card["hidden"] for card in ask(f"{base}/trace?{query}")[1]["trace"]["chunks"])
+
+
 def test_a_file_that_is_not_a_sample_is_refused(tmp_path: Path) -> None:
     """A file of labels that does not name its run is refused in one sentence, before the server starts."""
     file = tmp_path / "labels.jsonl"

@@ -184,7 +184,7 @@ def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -
     from judge_eval.runs.folder.run import load_manifest
 
     # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
-    judges = in_batch or ("no_cache" in flags and "model" in flags)
+    judges = in_batch or ("no_cache" in flags and "model" in flags and "host" not in flags)
     places = ("*", "cascade-*/*/*") if judges and "out" in flags else ()  # of runs, and of those of a fit
     paths = [path for place in places for path in Path(flags["out"]).glob(f"{place}/{MANIFEST}")]
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
