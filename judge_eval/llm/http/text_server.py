@@ -1,10 +1,12 @@
 """A server whose models write texts: the form of a request that it takes is negotiated before the first answer."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,7 @@ from time import monotonic
 from typing import Any, ClassVar, Unpack
 from weakref import WeakKeyDictionary
 
-from judge_eval.errors import DeniedError
+from judge_eval.errors import CallError, DeniedError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
@@ -79,6 +81,27 @@ def forget_forms() -> None:
     _known.clear()
 
 
+@dataclass
+class _LastRequest:
+    """The last request before a server's first answer: of another call, since the first text may be odd."""
+
+    request: Request
+    """The one that was declined in all other forms."""
+    form: Capabilities
+    outcome: asyncio.Future[Completion]
+    """Of that request."""
+
+    def fail(self, error: Exception) -> None:
+        """Have the first call end with an error, unless it was stopped."""
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+
+class _LeftToAnother(Exception):  # noqa: N818 - it is no error
+    def __init__(self, last: _LastRequest) -> None:
+        self.last = last
+
+
 class TextServer(client.HttpBackend):
     """A server whose models write texts; a class of each wire says how requests are written and replies read.
 
@@ -133,8 +156,13 @@ class TextServer(client.HttpBackend):
         self._negotiating = False
         self._unanswered = 0
         """How many requests were declined or are under way since the server was last known to take none."""
+        self._texts: set[bytes] = set()
+        """Digests of what was declined before the first answer."""
+        self._waiting = 0
+        """How many calls wait for the first one."""
+        self._last: _LastRequest | None = None
         self._sure_until = 0.0
-        """Until when nothing is sent, because a second request was declined after that."""
+        """Until when nothing is sent, because the server takes nothing."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -217,6 +245,12 @@ class TextServer(client.HttpBackend):
 
     async def _first(self, request: Request) -> Completion:
         """Call a server that has not answered yet: one call goes ahead, the others wait for it."""
+        try:
+            return await self._in_turn(request)
+        except _LeftToAnother as left:
+            return await self._outcome(left.last)
+
+    async def _in_turn(self, request: Request) -> Completion:
         lock, can = self._talk(), self._can
         if not await self._turn(lock):
             if self._accepted:
@@ -230,6 +264,8 @@ class TextServer(client.HttpBackend):
             if not self._accepted:
                 if monotonic() < self._sure_until:
                     raise self._no_form()
+                if self._last is not None:
+                    return await self._send_last(request, self._last)
                 try:
                     return await self._noted(request)
                 except Declined as declined:
@@ -240,14 +276,18 @@ class TextServer(client.HttpBackend):
 
     async def _turn(self, lock: asyncio.Lock) -> bool:
         """Wait for the lock until the server has answered, or for a while; return whether it is held."""
-        while not self._accepted:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    return await lock.acquire()
-            except TimeoutError:
-                if self._unanswered <= _BESIDE and not self._negotiating and self._hopeless is None:
-                    return False
-        return False
+        self._waiting += 1
+        try:
+            while not self._accepted:
+                try:
+                    async with asyncio.timeout(_PATIENCE):
+                        return await lock.acquire()
+                except TimeoutError:
+                    if self._unanswered <= _BESIDE and not self._negotiating and self._hopeless is None:
+                        return False
+            return False
+        finally:
+            self._waiting -= 1
 
     async def _later(self, request: Request, declined: Declined, can: Capabilities) -> Completion:
         """Answer a request that was declined as `can` says; meanwhile another may have found a form."""
@@ -283,6 +323,9 @@ class TextServer(client.HttpBackend):
                 step = next((rung for rung in can.rungs(sent) if rung not in tried), None)
                 if sent_now == MOST_REQUESTS - 1:
                     step = can.least(sent)
+                    if not known and self._waiting and len(self._texts) == 1:
+                        self._last = _LastRequest(request, step, asyncio.get_running_loop().create_future())
+                        raise _LeftToAnother(self._last)
             if step is None or step in tried:
                 break
             tried.append(step)
@@ -292,18 +335,64 @@ class TextServer(client.HttpBackend):
                 if guided or again.error.cause != declined.error.cause:
                     can, declined = step, again
                 continue
-            self._can, self._hopeless, self._accepted = step, None, {request.form.digest}
-            self._learned.keep(step)
+            self._settle(request, step)
             return completion
         if known:
             raise first from None
-        if self._unanswered > len(tried):  # another request was declined, too
-            self._sure_until = monotonic() + _PAUSE
-        self._unanswered = 0
-        self._hopeless = DeniedError(
-            f"{first.detail} (no form of a request is taken: {len(tried)} were tried)", first.cause
-        )
-        raise self._no_form() from None
+        raise self._give_up(first, len(tried)) from None
+
+    def _settle(self, request: Request, can: Capabilities) -> None:
+        self._can, self._hopeless, self._accepted = can, None, {request.form.digest}
+        self._learned.keep(can)
+
+    def _give_up(self, error: RefusedError, forms: int) -> DeniedError:
+        self._sure_until, self._unanswered = monotonic() + _PAUSE, 0
+        words = f"{error.detail} (no form of a request is taken: {forms} were tried)"
+        self._hopeless = DeniedError(words, error.cause)
+        return self._no_form()
+
+    async def _send_last(self, request: Request, last: _LastRequest) -> Completion:
+        """Send the last request before a first answer; if it is taken, then also the first text in that form."""
+        self._last = None
+        try:
+            completion = await self._call(request, last.form)
+        except Declined as declined:
+            last.fail(self._give_up(declined.error, MOST_REQUESTS))
+            raise self._no_form() from None
+        except BaseException:
+            self._last = last  # it said nothing: the next caller's is the last one
+            raise
+        try:
+            if request is last.request:
+                last.outcome.set_result(completion)
+            elif not last.outcome.done():
+                last.outcome.set_result(await self._call(last.request, last.form))
+        except Declined as declined:  # it is about that text, so nothing was learned of the form
+            last.fail(declined.error)
+            self._unanswered = 0
+            self._texts.clear()
+            return completion
+        except CallError as error:
+            last.fail(error)
+        except BaseException:
+            last.fail(TransientError("the call before it was stopped", kind="connection"))
+            raise
+        self._settle(request, last.form)
+        return completion
+
+    async def _outcome(self, last: _LastRequest) -> Completion:
+        """Wait until another call has sent the last request; if all of these were stopped, send it."""
+        try:
+            while not last.outcome.done():
+                await asyncio.wait([last.outcome], timeout=_PATIENCE)
+                if self._last is last and not self._waiting:
+                    async with self._talk():
+                        if self._last is last:
+                            await self._send_last(last.request, last)
+            return last.outcome.result()
+        except asyncio.CancelledError:
+            last.outcome.cancel()
+            raise
 
     async def _odd(self, request: Request, declined: Declined) -> Completion:
         """Answer a request that is declined in a form which others were answered in, for itself alone."""
@@ -325,6 +414,8 @@ class TextServer(client.HttpBackend):
             return self._read(await self.post(self._bodies.write(request, can)), can)
         except Declined:
             declined = True
+            if not self._accepted:
+                self._texts.add(request.digest)
             raise
         finally:
             if not declined:

@@ -169,13 +169,28 @@ def test_one_unknown_wording_costs_little(takes: str) -> None:
     assert least is (takes == "no cap")
 
 
-def test_a_server_that_takes_nothing_gets_few_requests() -> None:
-    """Then every call fails with the server's own words, and hardly any is made for it."""
-    with Stubborn((lambda _: False, lambda: "I do not like Mondays")) as server:
-        failures = complete(create("m", base_url=server.url), 40)
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.15], ids=["fast", "quick", "slow"])
+@pytest.mark.parametrize("count", [1, 2, 40])
+@pytest.mark.parametrize(
+    "words", ["I do not like Mondays", "`temperature` is deprecated", ""], ids=["odd", "known", "new"]
+)
+def test_a_server_that_takes_nothing_gets_eight_requests(
+    delay: float, count: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many callers there are and however slow it is; every call fails with the server's own words."""
+    monkeypatch.setattr("judge_eval.llm.http.text_server._PATIENCE", 0.05)
+    draw = random.Random(1)
+
+    class Slow(Stubborn):
+        def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+            return replace(super().answer(raw, headers), delay=delay)
+
+    with Slow((lambda _: False, lambda: words or f"florb {draw.random()}")) as server:
+        backend = create("m", base_url=server.url)
+        failures = complete(backend, count) + complete(backend, 3)
         assert all(isinstance(each, DeniedError) for each in failures)
-        assert all("I do not like Mondays" in str(each) for each in failures)
-        assert server.counts["400"] == 8 + 1  # one request, and a second one to make sure
+        assert all(words in str(each) for each in failures)
+        assert len(server.calls) <= 8
 
 
 @pytest.mark.parametrize("takes", ["nothing", "tool"])
@@ -216,7 +231,36 @@ def test_one_odd_first_request_stops_nobody() -> None:
     with Stubborn((odd, lambda: "florb")) as server:
         first, *others = complete(create("m", base_url=server.url))
         assert isinstance(first, CallError | DeniedError)
-        assert all(isinstance(each, Completion) and each.dropped == () for each in others)
+        assert all(isinstance(each, Completion) for each in others)
+        # One of them was the last request before the first answer, in the least form.
+        assert sum(each.dropped != () for each in others if isinstance(each, Completion)) <= 1
+        assert [server.counts["400"], server.counts["paid"]] == [8, 11]
+
+
+@pytest.mark.parametrize("stopped", [[1], [0], [0, 1], [1, 2, 3, 4, 5]])
+def test_stopped_calls_leave_the_last_request_to_another(stopped: list[int]) -> None:
+    """Calls that are stopped while a form is sought leave nobody waiting, and the others find the form."""
+
+    class Slow(Stubborn):
+        def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+            return replace(super().answer(raw, headers), delay=0.02)
+
+    async def go() -> list[Completion | BaseException]:
+        calls = [asyncio.create_task(backend.complete(ask(f"text {n}"))) for n in range(6)]
+        while len(server.calls) < 8:
+            await asyncio.sleep(0.002)
+        for place in stopped:
+            calls[place].cancel()
+        try:
+            return list(await asyncio.gather(*calls, return_exceptions=True))
+        finally:
+            await backend.aclose()
+
+    with Slow((CONDITIONS["no cap"], lambda: "florb")) as server:
+        backend = create("m", base_url=server.url)
+        completions = asyncio.run(go())
+        for place, each in enumerate(completions):
+            assert isinstance(each, asyncio.CancelledError if place in stopped else Completion)
 
 
 def test_a_value_out_of_range_is_the_callers() -> None:
@@ -309,7 +353,7 @@ def test_the_command_stops_with_the_servers_words(tmp_path: Path) -> None:
         result = Shell(tmp_path)("run", traces(tmp_path), "--model", "openai/m", "--base-url", server.url)
         assert result.code == 2
         assert "I do not like Mondays" in result.err
-        assert server.counts["400"] <= 9
+        assert server.counts["400"] <= 8
 
 
 def test_unsupported_is_stated_in_advance(tmp_path: Path) -> None:
