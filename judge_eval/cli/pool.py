@@ -59,8 +59,10 @@ def pool(
     from judge_eval.cli.printing.output import print_record
     from judge_eval.export import text as export
     from judge_eval.export.trec import pool_lines, pool_provenance, provenance_beside
+    from judge_eval.pages.page import page_named
+    from judge_eval.pages.poolpage import pool_data
+    from judge_eval.pages.report import document
     from judge_eval.pools.scoring import score_pool
-    from judge_eval.views.html import document_of
     from judge_eval.views.markdown import markdown_of
     from judge_eval.views.pool import pool_view
 
@@ -72,11 +74,13 @@ def pool(
         if path.suffix.lower() == ".json":
             made.save(path)
         else:
-            writers = {".md": markdown_of, ".html": document_of}
-            write = writers.get(path.suffix.lower())
-            text = "".join(pool_lines(made)) if write is None else write(pool_view(report))
+            suffix = path.suffix.lower()
+            if suffix == ".html":
+                text = document(page_named("pool"), (drawn := pool_data(report)).title, drawn.data, [])
+            else:
+                text = markdown_of(pool_view(report)) if suffix == ".md" else "".join(pool_lines(made))
             export.write_text(path, text)
-            if write is None:
+            if suffix == ".qrels":
                 export.write_text(provenance_beside(path), pool_provenance(made, text))
 
 

@@ -43,7 +43,9 @@ def report(
     max_traces: Annotated[
         int, "How many traces to include in full, those that need attention first.", Setting(aliases=("--most",))
     ] = 10_000,
-    page: Annotated[str | None, "The page to write: run, compare, matrix, or a page of an installed package."] = None,
+    page: Annotated[
+        str | None, "The page to write: run, compare, matrix, pool, or a page of an installed package."
+    ] = None,
 ) -> None:
     """Write a report for people: one HTML file that works offline and makes no requests.
 

@@ -15,20 +15,6 @@ def html_of(view: blocks.View) -> str:
     return "<div>" + "".join(_block(block) for block in view.blocks) + "</div>"
 
 
-def document_of(view: blocks.View) -> str:
-    """Write a view as a file of its own."""
-    title = next((block.text for block in view.blocks if isinstance(block, blocks.Headline)), view.kind)
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    style = (
-        "body{font:15px sans-serif;margin:2em}td,th{padding:.1em .6em;text-align:right}td:first-child{text-align:left}"
-    )
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n</head>\n'
-        f"<body>{html_of(view)}</body>\n</html>\n"
-    )
-
-
 def squares_of(strip: blocks.Strip) -> str:
     """Draw a square a rank, with what a pointer on it shows."""
     return "".join(map(_square, strip.marks)) or str(strip)

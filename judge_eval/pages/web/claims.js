@@ -117,6 +117,11 @@ function cellOf(column, cell) {
   if (cell && cell.tone === "strong") return el("b.whole", null, cellOf(column, cell.value));
   if (cell && cell.tone) return el(`b.whole.${cell.tone === "bad" ? "fail" : "pass"}`, null, cell.tone === "bad" ? "▼ " : "▲ ", cell.value);
   if (column.kind === "strip") return heardStrip(cell);
+  if (typeof cell === "string" && cell.startsWith("█")) { // the number stands beside it
+    const bar = el("span.bar", { "aria-hidden": "true" });
+    bar.style.setProperty("--long", String(cell.length));
+    return bar;
+  }
   if (column.kind.endsWith("interval")) return el("span.whole", null, range(cell, 3, column.kind === "interval" ? num : signed));
   if (Array.isArray(cell)) return cell.map((id, i) => [i ? ", " : "", el("a", { href: "#" + encodeURIComponent(id) }, quoted("bdi", id))]);
   if (column.kind === "number" || column.kind === "share") return num(cell);

@@ -55,6 +55,9 @@ export async function runsPage(root) {
   const compare = el("button", { type: "button", id: "compare", disabled: true, onclick: () => {
     location.href = picked.length === 2 ? `/compare?a=${picked[0]}&b=${picked[1]}` : `/matrix?${picked.map((id) => `run=${id}`).join("&")}`;
   } });
+  const pool = el("button.quiet", { type: "button", id: "pool", hidden: true, onclick: () => {
+    location.href = `/pool?${picked.map((id) => `run=${id}`).join("&")}`;
+  } }, phrase("runspage.pool"));
   const told = el("p.told", { role: "status" });
   const only = el("p.chips", { id: "only", hidden: true });
   const unreadable = el("ul.note", { id: "unreadable", "aria-label": phrase("runspage.unreadable") });
@@ -182,7 +185,7 @@ export async function runsPage(root) {
     only.replaceChildren(...[...chosen].map((name) => { const chip = tagButton(name); chip.append(el("span", { "aria-hidden": "true" }, " ✕")); return chip; }),
       el("button.quiet", { type: "button", id: "clear", onclick: clear }, phrase("runspage.clear")));
     more.hidden = runs.length >= total;
-    compare.disabled = picked.length < 2;
+    compare.disabled = pool.hidden = picked.length < 2;
     compare.textContent = picked.length < 2 ? "Compare" : picked.length === 2 ? phrase("runspage.compare") : phrase("runspage.several", { n: picked.length });
     drawTrend();
   }
@@ -197,7 +200,7 @@ export async function runsPage(root) {
     chart.replaceChildren(points.length ? trend(points, metric, thresholds[metric]) : el("p.note", null, phrase("runspage.trend_empty")));
   }
 
-  list.append(el("div.filters", null, label, tag, status, which, compare), only, told,
+  list.append(el("div.filters", null, label, tag, status, which, compare, pool), only, told,
     el("div.scroll", { tabindex: "0", role: "region", "aria-label": "runs" }, el("table.runs", { role: "table" },
       el("thead", { role: "rowgroup" }, head), body)), more,
     el("section.panel", null, el("div.heading", null, el("h2", null, "Trend"), dataset), chart,
