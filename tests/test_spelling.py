@@ -27,10 +27,17 @@ SPELLING_FLAGS = {"cli", "pytest_plugin", "settings.py", "spelling.py"}
 """Who may spell flags: the doors at which they are given, and the module that says what spelling is."""
 
 
-def literals() -> Iterator[tuple[Path, ast.AST, str]]:
-    """Yield the texts, f-strings' parts and docstrings of the package, but for the flags' own help."""
+def trees(part: str) -> Iterator[tuple[Path, ast.Module]]:
+    """Yield the modules of the package in whose source this part of a text stands."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        source = path.read_text(encoding="utf-8")
+        if part in source:
+            yield path.relative_to(PACKAGE), ast.parse(source)
+
+
+def literals() -> Iterator[tuple[Path, ast.AST, str]]:
+    """Yield the texts, f-strings' parts and docstrings of modules with a flag, but for the flags' own help."""
+    for path, tree in trees("--"):
         helps = {
             inner
             for node in ast.walk(tree)
@@ -41,19 +48,19 @@ def literals() -> Iterator[tuple[Path, ast.AST, str]]:
             if node in helps:
                 continue
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield path.relative_to(PACKAGE), node, node.value
+                yield path, node, node.value
 
 
 def named_options() -> Iterator[tuple[Path, OptionName]]:
     """Yield the options that messages of the package name, with those values that are literals."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees("option("):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "option":
                 name, *value = node.args
                 if not isinstance(name, ast.Constant):
                     continue
                 known = value[0].value if value and isinstance(value[0], ast.Constant) else None
-                yield path.relative_to(PACKAGE), OptionName(str(name.value), known)
+                yield path, OptionName(str(name.value), known)
 
 
 def flags() -> set[str]:

@@ -160,13 +160,6 @@ class SampledPool:
             f"NDCG@{k}": self._ratio(self.total(dcg), ideal, dcg, steps),
         }
 
-    def hajek_precision(self, ranked: npt.ArrayLike, k: int) -> float:
-        """Return P@K as the weighted share of relevant chunks among the judged ones (Hajek 1971), from 0 to 1."""
-        places = np.asarray(ranked, dtype=np.int64)[:k]
-        top = places[places >= 0]
-        weights = self.weights[top]
-        return float((weights * self.hits[top]).sum() / max(weights.sum(), 1e-300))
-
     def _precisions(self, hits: Ints, ranks: Floats) -> tuple[float, Floats]:
         """Return the sum of precisions at relevant ranks, and by how much each chunk's weight moves it."""
         # A pair within a stratum has the chance n (n - 1) / (N (N - 1)); a chunk with itself its own chance.

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from judge_eval.confidence import WITH_CONFIDENCE
+from judge_eval.digest import digest_parts
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
 from judge_eval.runs.folder.files import MANIFEST
+from judge_eval.runs.folder.graded import ABSTAINS
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
-from judge_eval.runs.scoring.abstaining import chances_to_abstain, read_by
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import BINARY, NoVerdict, Outcome, Scale, Verdict
+from judge_eval.schema import BINARY, Chunk, NoVerdict, Outcome, Scale, Trace, Verdict
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
@@ -244,3 +245,36 @@ def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while block := list(islice(rest, size)):
         yield block
+
+
+def chances_to_abstain(reader: Run) -> dict[bytes, float]:
+    """Return 1 - the probability that the reader answers, by question and chunk.
+
+    Raises:
+        DataError: The run asked something else, or no verdict has a probability.
+    """
+    prompt = reader.manifest.judge.get("prompt")
+    name = str(prompt.get("id")) if isinstance(prompt, dict) else "no prompt"
+    if not name.startswith("reader/"):
+        raise DataError(f"run {reader.name} asked by {name}; a reader is asked by reader/binary")
+    chances = {
+        _key(result.trace, chunk): 1 - outcome.confidence
+        for result in reader.results
+        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True)
+        if outcome.kind == "verdict" and outcome.confidence is not None
+    }
+    if not chances:
+        raise DataError(f"no verdict of run {reader.name} has a probability; ask the reader with {WITH_CONFIDENCE}")
+    return chances
+
+
+def read_by(trace: Trace, chances: Mapping[bytes, float]) -> Trace:
+    """Return the trace with these probabilities in its chunks' metadata, None where the reader gave none."""
+    chunks = (
+        chunk.but(metadata={**chunk.metadata, ABSTAINS: chances.get(_key(trace, chunk))}) for chunk in trace.chunks
+    )
+    return trace.but(chunks=tuple(chunks))
+
+
+def _key(trace: Trace, chunk: Chunk) -> bytes:
+    return digest_parts([trace.query, chunk.title or "", chunk.text])
