@@ -29,7 +29,7 @@ from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, Stacks, build_stack, build_stacks, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric
-from judge_eval.notebook import shown_by_default
+from judge_eval.notebook import NotebookProgress, shown_by_default
 from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, Tally, TraceResult
 from judge_eval.runs.judging.counting import Progress
@@ -270,8 +270,9 @@ class Evaluator:
                     return EvalRun.of(done, source.input if source else None)
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        session = RunSession(first, context, journal, watch or shown_by_default(), rows=rows)
-        with keeping:
+        watch = watch or shown_by_default()
+        session = RunSession(first, context, journal, watch, rows=rows)
+        with keeping, watch.until_interrupted() if isinstance(watch, NotebookProgress) else nullcontext():
             async with pushing(session.folder, kept.push_every):
                 traces = self._traces(source, data, selection.reader, session.remarks.add)
                 async for _ in session.results(traces):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
 
 
-def shown_by_default() -> Callable[[Progress], None] | None:
+def shown_by_default() -> NotebookProgress | None:
     """Return what shows the progress in the cell of a notebook; None outside of one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return NotebookProgress() if hasattr(shell, "kernel") else None
@@ -41,20 +43,33 @@ class NotebookProgress:
                 "NotebookProgress needs IPython; outside a notebook give `watch` a function of your own"
             ) from None
         self._every, self._last = every, float("-inf")
-        self._shown = _Shown("starting")
+        self._shown, self._line = _Shown("starting"), "nothing was judged"
+        self._folder: str | None = None
         self._handle: Any = display(self._shown, display_id=True)  # type: ignore[no-untyped-call]
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress; the last update of a run is always shown."""
+        self._line, self._folder = progress_line(progress), progress.folder
         now, ended = monotonic(), progress.traces == progress.total
         if self._handle is None or (now - self._last < self._every and not ended):
             return
         self._last = now
-        line = progress_line(progress)
+        line = self._line
         if progress.total and progress.traces and not ended:
             left = (progress.total - progress.traces) * progress.seconds / progress.traces
             line += f", about {left:,.0f} s left" if left < 120 else f", about {left / 60:,.0f} min left"
         self._handle.update(_Shown(line, progress.traces, progress.total))
+
+    @contextmanager
+    def until_interrupted(self) -> Iterator[None]:
+        """Show where the verdicts are, and how the evaluation goes on, if the block is interrupted."""
+        try:
+            yield
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            place = f"; the run is kept in {self._folder}, `resume=True` continues it" if self._folder else ""
+            if self._handle is not None:
+                self._handle.update(_Shown(f"interrupted: {self._line}{place}"))
+            raise
 
 
 class _Shown:

@@ -130,3 +130,39 @@ def test_progress_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> Non
     for traces, seconds in ((10, 20.0), (1, 60.0), (40, 80.0)):
         show(Progress(traces=traces, total=40, verdicts=traces, seconds=seconds, **common))
     assert [line.partition("/s, ")[2] for line in cell.lines] == ["about 60 s left", "about 39 min left", ""]
+
+
+_INTERRUPTED = """
+import glob, os, signal, threading
+from judge_eval import EvalRun, Options, evaluate
+rows = [dict(id=f"q{k}", query=f"When {k}?", reference="At nine.", chunks=["We open at nine."]) for k in range(400)]
+def stop():
+    while not glob.glob("runs/*/results.jsonl") or os.path.getsize(glob.glob("runs/*/results.jsonl")[0]) < 2000:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=stop, daemon=True).start()
+options = Options(params={"latency": 0.05}, concurrency=4)
+evaluate(rows, "fake/overlap", cache=False, out="runs", options=options)
+"""
+
+
+@pytest.mark.foreign
+@pytest.mark.slow
+def test_an_evaluation_that_is_interrupted_in_a_kernel_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real kernel the line of progress says where the run is and what continues it; resumed, it is whole."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    resumed = "run = evaluate(rows, 'fake/overlap', cache=False, out='runs', resume=True); run.status, len(run.results)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (_INTERRUPTED, resumed)])
+    nbclient.NotebookClient(
+        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}, allow_errors=True
+    ).execute()
+    first, second = notebook.cells
+    assert [out.get("ename") for out in first.outputs] == [None, "KeyboardInterrupt"]
+    line = first.outputs[0]["data"]["text/plain"]
+    assert line.startswith("interrupted: ")
+    assert "; the run is kept in runs/" in line
+    assert line.endswith(", `resume=True` continues it")
+    assert second.outputs[-1]["data"]["text/plain"] == "('done', 400)"

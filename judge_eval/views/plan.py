@@ -86,9 +86,10 @@ def _money(stack: Stack | Stacks, input_tokens: int, likely: int, most: int) -> 
         unknown = next((each for each in models if each is None or price_of(each, Usage(1, 1)) is None), None)
         return f"cost: unknown, since {why_unpriced(unknown)}"
     if not most:
-        return f"cost: {_dollars(costs[0])} is likely, if what a call's questions share is billed once"
-    return f"cost: {_dollars(costs[0])} is likely, {_dollars(costs[1])} if every answer were as long as its cap"
+        return f"cost: {dollars(costs[0])} is likely, if what a call's questions share is billed once"
+    return f"cost: {dollars(costs[0])} is likely, {dollars(costs[1])} if every answer were as long as its cap"
 
 
-def _dollars(cost: float) -> str:
+def dollars(cost: float) -> str:
+    """Write a cost for people, to the cent."""
     return "under $0.01" if 0 < cost < 0.01 else f"about ${cost:.2f}"

@@ -65,13 +65,15 @@ def test_it_stands_in_validate_run_and_report(tmp_path: Path) -> None:
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal a line of progress is written every so many seconds, and none if it is to be quiet."""
-    at = Progress(traces=3, total=40, verdicts=12, failed=0, seconds=60.0, calls=12, hits=0, retries=0, folder=None)
+    at = Progress(
+        traces=3, total=40, verdicts=12, failed=0, seconds=60.0, calls=12, hits=0, retries=0, folder=None, cost=0.5
+    )
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with progress.watching(False) as watch:
         assert watch is not None
         for now[0] in (110.0, 129.0, 131.0, 140.0, 162.0):
             watch(at)
-    assert capsys.readouterr().err.splitlines() == ["3 of 40 traces, 12 verdicts, 0/s"] * 2
+    assert capsys.readouterr().err.splitlines() == ["3 of 40 traces, 12 verdicts, 0.2/s, about $0.50"] * 2
     with progress.watching(True) as watch:
         assert watch is None

@@ -45,6 +45,8 @@ class Progress(RunCounts):
     """Since the session began."""
     folder: str | None
     """Where the run is kept; None in memory."""
+    cost: float | None = None
+    """Dollars that its calls took so far, in all sessions; None where a price is not known."""
 
 
 class Counting:
@@ -94,6 +96,7 @@ class Counting:
             retries=sum(counts.retries.values()),
             seconds=monotonic() - self._started,
             folder=None if folder is None else str(folder),
+            cost=self.taken().cost,
         )
 
     def tally(self) -> Tally:
