@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -23,7 +24,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 DESIGNS = ("uniform", "directed")
 """Which chunks are labelled: all with one chance; or by how much their label can move the mean."""
-SENSITIVITY, SPECIFICITY = 0.9, 0.8
+RIGHT = 0.9, 0.8
+"""The judge's sensitivity and specificity, unless others are named."""
 
 
 def draw(
@@ -65,7 +67,7 @@ def expected(name: str, chunks: int) -> ExpectedMetric:
 @cache
 def truth_of(name: str, chunks: int) -> float:
     """Return the mean of a metric over very many traces."""
-    relevant, _ = draw(np.random.default_rng(99), 200_000, chunks, SENSITIVITY, SPECIFICITY, clustered=False)
+    relevant, _ = draw(np.random.default_rng(99), 200_000, chunks, *RIGHT, clustered=False)
     return float(metric_of(name)(relevant).mean())
 
 
@@ -88,10 +90,18 @@ def chances(name: str, verdicts: Ints, labels: int, design: str) -> Floats:
 
 
 def estimate(
-    rng: np.random.Generator, name: str, chunks: int, traces: int, labels: int, design: str, *, clustered: bool = False
+    rng: np.random.Generator,
+    name: str,
+    chunks: int,
+    traces: int,
+    labels: int,
+    design: str,
+    *,
+    clustered: bool = False,
+    right: tuple[float, float] = RIGHT,
 ) -> CorrectedMean:
     """Draw traces, label some chunks, and estimate the mean."""
-    relevant, verdicts = draw(rng, traces, chunks, SENSITIVITY, SPECIFICITY, clustered=clustered)
+    relevant, verdicts = draw(rng, traces, chunks, *right, clustered=clustered)
     chance = chances(name, verdicts, labels, design)
     picked = np.flatnonzero(rng.random(chance.size) < chance)
     trace, rank = picked // chunks, picked % chunks
@@ -110,10 +120,17 @@ def estimate(
 
 
 def whole_traces(
-    rng: np.random.Generator, name: str, chunks: int, traces: int, labels: int, *, clustered: bool = False
+    rng: np.random.Generator,
+    name: str,
+    chunks: int,
+    traces: int,
+    labels: int,
+    *,
+    clustered: bool = False,
+    right: tuple[float, float] = RIGHT,
 ) -> CorrectedMean:
     """Draw traces, label as many chunks in whole traces, and estimate the mean by PPI++."""
-    relevant, verdicts = draw(rng, traces, chunks, SENSITIVITY, SPECIFICITY, clustered=clustered)
+    relevant, verdicts = draw(rng, traces, chunks, *right, clustered=clustered)
     judged: Floats = verdicts.astype(np.float64)
     y, p, n = metric_of(name)(relevant), metric_of(name)(judged), labels // chunks
     return ppi_mean(y[:n], p[:n], p[n:])
@@ -143,6 +160,38 @@ def coverage(simulations: int, seed: int = 8, metrics: tuple[str, ...] = METRICS
             where = f"150 {design} chunk labels, {name}@{chunks}, {errors} errors"
             lines.append(Line(f"coverage, {where}", held / simulations, simulations, 0.90, 1.0))
             lines.append(Line(f"width over whole traces', {where}", width / whole, simulations))
+    return lines
+
+
+GAINS = (("P", 10, RIGHT), ("DCG", 10, RIGHT), ("P", 10, (0.95, 0.95)), ("DCG", 10, (0.95, 0.95)),
+         ("AP", 5, (0.95, 0.95)), ("AP", 10, (0.95, 0.95)), ("AP", 10, RIGHT))  # fmt: skip
+"""Metrics and judges for which single chunks take fewer labels than whole traces."""
+
+
+def gains(
+    simulations: int,
+    seed: int = 9,
+    cases: Sequence[tuple[str, int, tuple[float, float]]] = GAINS,
+    labels: tuple[int, ...] = (150, 300),
+    traces: int = 500,
+) -> list[Line]:
+    """How many labels of single chunks fewer give the half width of whole traces? 1 - ratio of widths squared."""
+    lines = []
+    for (name, chunks, right), clustered in itertools.product(cases, (False, True)):
+        rng, ratios = np.random.default_rng((seed, METRICS.index(name), chunks, clustered)), []
+        for count in labels:
+            widths = np.zeros(2)
+            for _ in range(simulations):
+                design = "directed" if name == "AP" else "uniform"
+                made = estimate(rng, name, chunks, traces, count, design, clustered=clustered, right=right).interval
+                other = whole_traces(rng, name, chunks, traces, count, clustered=clustered, right=right).interval
+                widths += [each.high - each.low if each is not None else np.nan for each in (made, other)]
+            ratios.append(widths[0] / widths[1])
+        where = f"{name}@{chunks}, judge {right[0]} / {right[1]}, {'clustered' if clustered else 'independent'} errors"
+        bounds = (None, None) if clustered and name == "AP" else (0.2, 1.0)
+        lines.append(
+            Line(f"labels saved by single chunks, {where}", 1 - float(np.mean(ratios)) ** 2, simulations, *bounds)
+        )
     return lines
 
 

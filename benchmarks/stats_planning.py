@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import product
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.schema import Chunk, Trace
+from judge_eval.stats import ppi_mean
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.plan import LabelPlanner
@@ -36,6 +38,42 @@ def sequential_coverage(
         lines.append(
             Line(f"coverage at every look, mean {JUDGES[place][0]}", held / simulations, simulations, 0.95, 1.0)
         )
+    return lines
+
+
+def stopped_coverage(
+    simulations: int,
+    seed: int = 93,
+    traces: int = 500,
+    judges: tuple[int, ...] = tuple(range(len(JUDGES))),
+    targets: tuple[float, ...] = (0.06, 0.04),
+    hits: tuple[bool, ...] = (False, True),
+) -> list[Line]:
+    """Labelling stops when the half width is the target: coverage of the ordinary interval there, and the labels.
+
+    A look every five labels from the 20th on, at most 400 of the traces. `hits` are hit rates in place of AP. Beside it
+    is the interval that holds at every look, whatever makes people stop. The truth is the mean of very many traces.
+    """
+    lines, looks = [], range(20, 401, 5)
+    for place, hit, target in product(judges, hits, targets):
+        rng = np.random.default_rng((seed, place, hit, int(target * 1000)))
+        many = judged_traces(np.random.default_rng(99), place, 400_000)[0]
+        truth = float((many > 0).mean() if hit else many.mean())
+        held, taken = np.zeros(2), np.zeros(2)
+        for _ in range(simulations):
+            y, f = (((side > 0) * 1.0 if hit else side) for side in judged_traces(rng, place, traces))
+            every = sequential_mean(y[: looks[-1]], f[: looks[-1]], f)
+            ordinary = (ppi_mean(y[:n], f[:n], f[n:], limits=(0.0, 1.0)).interval for n in looks)
+            for way, intervals in enumerate((ordinary, (every[n - 1] for n in looks))):
+                for n, made in zip(looks, intervals, strict=True):  # noqa: B007  the last ones are read below
+                    if made is not None and (made.high - made.low) / 2 <= target:
+                        break
+                held[way] += made is not None and truth in made
+                taken[way] += n
+        what = f"{'HitRate' if hit else 'AP'}, mean {truth:.2f}, judge {JUDGES[place][3:]}, +-{target:g}"
+        lines.append(Line(f"coverage where the width says stop, {what}", held[0] / simulations, simulations, 0.92, 1.0))
+        lines.append(Line(f"  --sequential, {what}", held[1] / simulations, simulations))
+        lines.append(Line(f"labels over those of --sequential, {what}", taken[0] / taken[1], simulations))
     return lines
 
 

@@ -16,7 +16,8 @@ def correct(
     chosen: OneRun,
     labelling: LabellingFlags,
     sequential: Annotated[
-        bool, "Intervals that hold at every look, so that labelling may stop when one is narrow enough."
+        bool,
+        "Intervals that hold at every look, whatever makes labelling stop; if only their width does, leave it out.",
     ] = False,
     json_: Json = False,
 ) -> None:

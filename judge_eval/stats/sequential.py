@@ -1,4 +1,4 @@
-"""Intervals of a mean that hold at every look, so that labelling may stop when one is narrow enough."""
+"""Intervals of a mean that hold at every look, so that labelling may stop for whatever reason."""
 
 import numpy as np
 import numpy.typing as npt

@@ -327,7 +327,7 @@ def correct(
     if failed := sum(bool(result.failed) for result in run.results):
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
     if sequential:
-        notes.append("the intervals hold at every look: labelling may stop when one is narrow enough")
+        notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
     if left := len(labels.chunk_chances.keys() - labels.grades.keys()):
         count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
         notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.stats_planning import sequential_coverage, simulated_run
+from benchmarks.stats_planning import sequential_coverage, simulated_run, stopped_coverage
 from judge_eval.data.labels import Labels
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.stats.sampling import stratified_sample
@@ -50,6 +50,13 @@ def test_all_looks_hold_together() -> None:
     """Intervals at every look from the 10th label to the 300th hold the mean in at least 90% of 20 draws."""
     (line,) = sequential_coverage(20, judges=(4,))
     assert line.rate >= 0.9
+
+
+def test_a_stop_by_the_width_alone_needs_no_sequence() -> None:
+    """The ordinary interval holds in at least 22 of 24 draws where its width says stop, with fewer labels."""
+    lines = stopped_coverage(12, judges=(3, 5), targets=(0.06,), hits=(False,))
+    assert sum(line.rate * 12 for line in lines if line.low is not None) >= 22
+    assert all(line.rate < 0.75 for line in lines if line.name.startswith("labels over"))
 
 
 def test_all_labels_leave_no_doubt() -> None:
