@@ -355,7 +355,11 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         ),
         *(partial(share_coverage, draws(0.2), judges=(judge,)) for judge in AGREEING),
         *(partial(parts_coverage, draws(0.1, 4), flips=(name,)) for name in FLIPS),
-        *(partial(real_parts_coverage, draws(0.1, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
+        *(
+            partial(real_parts_coverage, draws(0.1, 4), pairs=(k,), noise=noise)
+            for k in range(len(REAL_PAIRS))
+            for noise in (0.6, 0.25)
+        ),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
@@ -364,7 +368,7 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(gains, draws(0.01, 4), cases=(case,)) for case in GAINS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
-        *(partial(stopped_coverage, draws(0.02, 4), judges=(k,)) for k in range(len(JUDGES))),
+        *(partial(stopped_coverage, draws(0.015, 4), judges=(k,)) for k in range(len(JUDGES))),
         *(partial(planned_width, draws(0.002, 4), pilot=n) for n in (60, 500)),
         *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((100, 0.8), (150, 0.5))),
         partial(hit_rates, many),

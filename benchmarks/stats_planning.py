@@ -136,10 +136,10 @@ def planned_width(
             ratios[way].append((high - low) / 2 / target)
             labels[way].append(chosen.chunks)
             held[way] += low <= people <= high
-    lines, bounds = [], (0.9, 1.1) if pilot >= traces else (None, None)
+    lines = []
     for way in ways:
         what = f"{way}, {pilot} pilot traces"
-        lines.append(Line(f"width over plan, {what}", float(np.mean(ratios[way])), simulations, *bounds))
+        lines.append(Line(f"width over plan, {what}", float(np.mean(ratios[way])), simulations, 0.9, 1.1))
         lines.append(Line(f"coverage of planned labels, {what}", held[way] / simulations, simulations, 0.93, 1.0))
         saved = 1 - float(np.mean(labels[way])) / float(np.mean(labels["none"]))
         lines.append(Line(f"labels saved against simple random traces, {way}", saved, simulations))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,19 @@ def test_labels_drawn_as_planned_reach_the_half_width() -> None:
     chances = {c.result.trace_id: c.probability for c in planner.choose("traces", "uncertain", 60, 3)}
     near, far = min(chances, key=lambda t: spread[t]), max(chances, key=lambda t: spread[t])
     assert chances[near] < chances[far] or spread[near] == spread[far]
+
+
+@pytest.mark.parametrize("luck", [0.94, 1.0, 1.06])
+def test_all_widths_near_the_target_say_how_many_labels_it_takes(luck: float) -> None:
+    """A simulated width that is narrow by luck, with few labels, does not decide the plan alone."""
+    planner = object.__new__(LabelPlanner)
+    planner.run = SimpleNamespace(results=[SimpleNamespace(outcomes="abcde")] * 900)  # type: ignore[assignment]
+    widths = iter([1.0, luck, 1.0, 1.0, 1.0, 1.0])
+    planner._half_width = lambda unit, by, n: n**-0.5 * next(widths)  # type: ignore[method-assign]
+    planned = planner._planned("traces", "none", 0.05)
+    assert planned.reached
+    assert planned.n == pytest.approx(400, rel=0.07)
+    assert planned.half_width == pytest.approx(0.05, rel=0.01)
 
 
 def test_neyman_allocation_follows_sizes_times_deviations() -> None:
