@@ -75,10 +75,7 @@ def compare(
         for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
     ]
     for run, moved in zip(candidates, moves, strict=True):
-        if not len(moved.pairing):
-            raise RunError(
-                f"runs {baseline.name} and {run.name} have no trace in common; traces are paired by id and question"
-            )
+        _check_common(baseline, run, moved)
     traces = [
         change
         for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
@@ -94,6 +91,13 @@ def _columns(run: Run, metrics: Sequence[str], cluster: str, packed: Mapping[str
     if known is None or run.manifest.intervals.cluster != cluster or not set(metrics) <= set(known.metrics):
         return columns_of(run, metrics, cluster)
     return known.only(metrics)
+
+
+def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
+    if not len(moved.pairing):
+        raise RunError(
+            f"runs {baseline.name} and {run.name} have no trace in common; traces are paired by id and question"
+        )
 
 
 def slices_between(
@@ -116,7 +120,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
     """Choose chunks of the baseline about which to ask the candidate's judge; see `chunks_to_ask`.
 
     Raises:
-        RunError: The metric needs more than grades.
+        RunError: The metric needs more than grades, or the runs have no trace in common.
     """
     parsed = parse_metric(metric)
     if parsed.spec.claims or parsed.spec.soft or parsed.needs_pool:
@@ -126,6 +130,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
     moved = moved_between(
         (baseline, candidate), scored, (columns_of(scored[0], (name,), key), columns_of(scored[1], (name,), key)), 1
     )
+    _check_common(baseline, candidate, moved)
     return chunks_to_ask(moved, (baseline, candidate), parsed, count)
 
 
@@ -169,15 +174,18 @@ def weigh(
     )
     lead = main_metric(names)
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
+    unlike = [bool(judge_differences(baseline.manifest, run.manifest)) for run in candidates]
     openings = tuple(
-        opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences))
+        opening_of(
+            d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences), unlike[d.candidate - 1]
+        )
         for d in differences
         if d.metric == lead
     )
     split = tuple(
         part
         for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1)
-        if judge_differences(baseline.manifest, run.manifest)
+        if unlike[place - 1]
         for part in attributions(
             each,
             (baseline, run),

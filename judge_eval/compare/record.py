@@ -1,7 +1,7 @@
 """What a comparison finds: differences of metrics, traces that changed, what became of limits."""
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -348,17 +348,21 @@ class Opening(Record):
     """The same in the candidate."""
     rest: str
     """The sentence but for whom it is about."""
+    another_judge: bool = False
+    """Whether another judge judged it: then its scores are worse or better, and perhaps not it."""
 
     def sentence(self, who: str, *, several: bool = False) -> str:
         """Return the sentence; `who` is the candidate, named in each sentence if there are several."""
         if self.finding in ("worse", "better"):
-            return f"{who} is {self.rest}"
+            return f"{who} {'scores' if self.another_judge else 'is'} {self.rest}"
         return f"{who}: {self.rest}" if several else self.rest
 
 
-def opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], compared: int) -> Opening:
+def opening_of(
+    d: Difference, pairing: Pairing, relevant: tuple[int, int], compared: int, another_judge: bool
+) -> Opening:
     """Say what a difference shows."""
-    common = {"candidate": d.candidate, "metric": d.metric}
+    common: dict[str, Any] = {"candidate": d.candidate, "metric": d.metric, "another_judge": another_judge}
     if d.finding == "same":
         rest = f"no difference: {d.metric} is the same on {'all ' if d.n > 1 else ''}{counted(d.n, 'question')}"
         return Opening(**common, finding="same", rest=rest)

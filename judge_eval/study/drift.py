@@ -335,10 +335,10 @@ def _verdict(
             changed = f"the verdicts changed more than repeats do in {looks} (p={test.p_change:.2g}; {flips})"
             return "drifted", f"{changed}; {shares}"
     test = tests[max(tests)]
-    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}; {flips}, which repeats can do"
+    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}; {flips}, no more than by repeats"
+    shares += f", which differ in {noise:.1%}"
     if n < needed:
-        few = f"repeats differ in {noise:.1%}, so a change of 5% of the verdicts needs {needed:,} anchors to be seen"
-        return "cannot say", f"{shares}; {few}, and there are {n:,}"
+        return "cannot say", f"{shares}; a change of 5% of the verdicts needs {needed:,} anchors to be seen, not {n:,}"
     return "stable", f"{shares}; a change of 5% of them would be seen within four looks in at least 80 of 100 cases"
 
 

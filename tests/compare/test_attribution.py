@@ -12,7 +12,7 @@ from judge_eval.compare.attribution import part_ends
 from judge_eval.compare.compare import compare, traces_to_ask
 from judge_eval.compare.gate import check_gates
 from judge_eval.compare.options import Gates
-from judge_eval.errors import RefusedError
+from judge_eval.errors import RefusedError, RunError
 from judge_eval.metrics import GradeTable, parse_metric
 from tests.support.verdicts import judged, traces_of
 
@@ -127,6 +127,8 @@ def test_the_split_says_that_a_metric_fell_only_if_the_interval_leaves_0_out(fal
     assert part.sentence.startswith(words)
     assert " by the judge (" in part.sentence
     assert part.sentence.endswith("100% of the chunks have both verdicts")
+    assert " is worse" not in result.sentences[1]  # the same retrieval: its scores are worse, not it
+    assert (" scores worse: P@3 -0." in result.sentences[1]) is (fallen == 20)
     same = compare(run_of(lists, every, "a"), run_of(lists, every, "b")).attribution("P@3")
     assert same is not None
     assert same.sentence.startswith("no difference in P@3 is shown: +0.000 [")
@@ -229,6 +231,13 @@ def test_asking_again_fills_the_baseline_with_the_candidates_verdicts() -> None:
     crossed = brute_force(second, two, single, first, "P@4")
     assert part.retrieval.value == pytest.approx((crossed - own[0] + own[1] - known) / 2, abs=1e-12)
     assert part.shared > plain.shared
+
+
+def test_runs_without_a_common_trace_have_no_chunks_to_ask() -> None:
+    """Nothing can be asked again if no trace is in both runs: an error says so, as that of the comparison."""
+    first = run_of({"t1": "abc"}, set(), "a")
+    with pytest.raises(RunError, match="no trace in common"):
+        traces_to_ask(first, run_of({"t2": "abc"}, set(), "b"), "P@3", 5)
 
 
 def test_the_chunks_asked_first_move_the_metric_most() -> None:

@@ -44,7 +44,7 @@ function figures(data, list) {
   let metric = data.metrics[0].name, allTags = false;
   const choose = el("select", { "aria-label": phrase("runpage.choose"), hidden: data.metrics.length < 2, onchange: (event) => { metric = event.target.value; draw(); choose.focus(); } },
     data.metrics.map((m) => el("option", { value: m.name }, m.name)));
-  const chart = el("section.panel"), tags = el("section.panel");
+  const chart = el("section.panel"), tags = el("section.panel"), slices = el("details", { id: "slices" });
   function draw() {
     const told = data.histograms[metric];
     const pick = (low, high, last) => list.setFilter(`${metric}>=${+low.toFixed(4)} ${metric}${last ? "<=" : "<"}${+high.toFixed(4)}`);
@@ -59,11 +59,13 @@ function figures(data, list) {
       table([{ name: "tag" }, { name: "mean", right: true }, { name: "95% interval" }, { name: "" }, { name: "n", right: true }],
         rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: phrase("runpage.by_tag", { name: metric }) }),
     rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, phrase("runpage.tags", { n: rest }))) || "");
-    if (data.slices[metric]) chart.append(el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(data.slices[metric], phrase("dom.slices"))));
+    const sliced = data.slices[metric];
+    slices.replaceChildren(...(sliced ? [el("summary", null, phrase("dom.slices")), ...drawBlocks(sliced, phrase("dom.slices"))] : []));
+    slices.hidden = !sliced;
   }
   draw();
   panel.append(chart, tags);
-  return panel;
+  return [panel, slices];
 }
 
 export async function runPage(root, source, served) {
