@@ -128,7 +128,7 @@ def test_the_split_says_that_a_metric_fell_only_if_the_interval_leaves_0_out(fal
     assert " by the judge (" in part.sentence
     assert part.sentence.endswith("100% of the chunks have both verdicts")
     assert " is worse" not in result.sentences[1]  # the same retrieval: its scores are worse, not it
-    assert (" scores worse: P@3 -0." in result.sentences[1]) is (fallen == 20)
+    assert (" scores worse: AP@3 -0." in result.sentences[1]) is (fallen == 20)
     same = compare(run_of(lists, every, "a"), run_of(lists, every, "b")).attribution("P@3")
     assert same is not None
     assert same.sentence.startswith("no difference in P@3 is shown: +0.000 [")

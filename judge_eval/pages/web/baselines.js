@@ -7,8 +7,8 @@ export function againstWhat(source, data, served) {
   const choice = served && picker(source, before);
   if (!before && !choice && !data.problem) return null;
   return el("section.versus", { "aria-label": "Baseline" },
-    data.opening && el(`p.opening.${data.opening.finding}`, null, data.opening.sentence),
-    data.opening && data.opening.split && quoted("p.whose", data.opening.split),
+    data.opening && quoted(`p.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence),
+    data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
     data.opening && data.opening.warnings.length > 0 && el("details.doubts", null,
       el("summary", null, phrase("baselines.doubts", { n: data.opening.warnings.length })),
       el("p.dim", null, phrase("baselines.sides")), el("ul", null, data.opening.warnings.map((text) => quoted("li", text)))),

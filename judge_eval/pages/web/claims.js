@@ -101,7 +101,7 @@ export function claimGrid(told, chunks) {
 
 // The blocks of a view: its sentences, and its tables with a cell for each kind of column.
 export function drawBlocks(blocks, label) {
-  return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? "h3" : "p.told", block.text)));
+  return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? "h3" : "p.sentence", block.text)));
 }
 
 const RIGHT = new Set(["number", "share", "count", "signed", "p"]);

@@ -139,8 +139,8 @@ export async function comparePage(root, source, served) {
   const changes = Object.entries(data.changes).filter(([name]) => name !== "same");
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("p.kicker", null, el("span.letter", null, "B"), quoted("bdi", nameB), " against ", el("span.letter", null, "A"), quoted("bdi", nameA)),
-      data.opening ? el(`h1.opening.${data.opening.finding}`, null, data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
-      data.opening && data.opening.split && quoted("p.whose", data.opening.split),
+      data.opening ? quoted(`h1.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
+      data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
       el("p.sub", null, data.sentences.scope)),
     data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, `⚠ ${data.sentences.doubt}`),
       el("p", null, data.sentences.sides),
