@@ -284,6 +284,8 @@ class Call(Record):
     output_tokens: int = Field(default=0, ge=0)
     dropped: tuple[str, ...] = ()
     """What was left out because the server refused it (`strict`, `json_schema`, `temperature`, ...)."""
+    request_id: str = ""
+    """The server's name of the request; empty if it sent none, or a cache answered."""
 
 
 class Judgment(Record):

@@ -172,6 +172,8 @@ class Completion:
     """Of a decision model: to each question of the request, in order; such a completion has no text."""
     cached: bool = field(default=False, compare=False)
     """Whether it came from a cache; never stored."""
+    request_id: str = field(default="", compare=False)
+    """The server's name of the request, for its support; never stored, so a cache answers without one."""
 
     @property
     def whole(self) -> bool:
@@ -229,6 +231,7 @@ class Completion:
                 "logprobs": logprobs,
                 "answers": answers,
                 "cached": True,
+                "request_id": "",
             }
             return filled(cls, values)
         except (TypeError, ValueError) as error:
@@ -247,6 +250,7 @@ def joined(first: Completion, second: Completion) -> Completion:
         dropped=tuple(sorted({*first.dropped, *second.dropped})),
         answers=first.answers + second.answers,
         cached=first.cached and second.cached,
+        request_id=" ".join(filter(None, (first.request_id, second.request_id))),
     )
 
 

@@ -140,6 +140,7 @@ def call_of(request: Request, completion: Completion) -> schema.Call:
             "input_tokens": completion.usage.input_tokens,
             "output_tokens": completion.usage.output_tokens,
             "dropped": completion.dropped,
+            "request_id": completion.request_id,
         },
     )
 

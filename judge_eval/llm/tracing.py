@@ -69,6 +69,8 @@ class Traced(Wrapper):
         span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
         if completion.model:
             span.set_attribute("gen_ai.response.model", completion.model)
+        if completion.request_id:
+            span.set_attribute("judge_eval.request.id", completion.request_id)
         if usage.cached_tokens:
             span.set_attribute("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens)
         if usage.reasoning_tokens:

@@ -27,7 +27,7 @@ def call_data(call: Call, recalled: Recalled | None, memory: Memory | None, syst
     """Make what a page shows of a call to the judge."""
     # Without a memory prompt and reply are left out. New system messages are added to `systems`, and calls
     # name them by their place.
-    names = {"key", "model", "finish", "input_tokens", "output_tokens", "dropped"}
+    names = {"key", "model", "finish", "input_tokens", "output_tokens", "dropped", "request_id"}
     data: JSON = {**call.model_dump(include=names), "prompt": None, "reply": None}
     if memory is None:
         return data

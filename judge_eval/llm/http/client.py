@@ -21,7 +21,7 @@ from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.chat_format import status_of
 from judge_eval.llm.http.cloud_credentials import AwsSigner, google_token
 from judge_eval.llm.http.connection import Connection, Endpoint, Transport, open_connection
-from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal
+from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal, request_id
 from judge_eval.llm.http.key_command import KeySource
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
@@ -31,7 +31,7 @@ from judge_eval.providers import ProviderEntry, known_providers
 from judge_eval.safe_text import reads_one_way
 from judge_eval.spelling import option
 from judge_eval.trust import is_loopback
-from judge_eval.wire import Completion
+from judge_eval.wire import Completion, filled
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
@@ -341,6 +341,8 @@ class HttpBackend:
             raise_failure(status, body, headers, self.place, self.scrub, self.key_variable)
         if (completion := read(body, self.scrub)) is None:
             raise odd("without an answer")
+        if number := request_id(headers, self.scrub):
+            return filled(Completion, {**completion.__dict__, "request_id": number})
         return completion
 
     async def aclose(self) -> None:

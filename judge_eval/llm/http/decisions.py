@@ -269,7 +269,7 @@ class Decisions(client.HttpBackend):
     ) -> wire.Completion:
         inner = body.get(self.dialect.envelope) if self.dialect.envelope else None
         body = {**body, **inner} if isinstance(inner, dict) else body
-        of_request = failures.request_id(headers, scrub)
+        of_request = failures.in_parentheses(failures.request_id(headers, scrub))
         answers = [
             each._replace(detail=failures.beginning(each.detail + of_request, scrub)) if each.why else each
             for each in read_in(self.dialect, body.get("answers"), asked.questions)

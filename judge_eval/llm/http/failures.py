@@ -19,6 +19,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _LIMITED = "x-ratelimit-limit-requests"
 _REMAINING = "x-ratelimit-remaining-requests"
 _ANTHROPIC = "anthropic-ratelimit-{0}-{1}"
+_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-goog-request-id")
 _LONGEST_WAIT = 100  # characters of a header that says a time or a number
 _MOST = 1e9  # of anything: seconds, requests, tokens
 _LONGEST_PERIOD = 86_400.0  # seconds of a quota; a header that says more is not believed
@@ -145,7 +146,9 @@ def raise_failure(
     if 300 <= status < 400:
         raise _moved(status, headers.get("location"), place, scrub)
     objection, flagged = _objection(body, scrub)
-    message = f"HTTP {status} from {place}: {objection.message or 'no message'}{request_id(headers, scrub)}"
+    message = (
+        f"HTTP {status} from {place}: {objection.message or 'no message'}{in_parentheses(request_id(headers, scrub))}"
+    )
     code = objection.code
     cause = f"HTTP {status} {_VARYING.sub('', objection.words)}"
     if code in _NO_CREDIT or status == 402:
@@ -184,9 +187,16 @@ def raise_failure(
 
 
 def request_id(headers: Mapping[str, str], scrub: Scrubber) -> str:
-    """Write the server's name of a request in parentheses, as its support asks for it; "" without one."""
-    number = headers.get("x-request-id") or headers.get("request-id") or ""
-    return f" ({beginning(number[:_LONGEST_WAIT], scrub)})" if number else ""
+    """Return the server's name of a request, as its support asks for it; "" without one."""
+    for name in _REQUEST_IDS:
+        if number := headers.get(name):
+            return beginning(number[:_LONGEST_WAIT], scrub)
+    return ""
+
+
+def in_parentheses(number: str) -> str:
+    """Write the name of a request after what is said of it."""
+    return f" ({number})" if number else ""
 
 
 def _retry_info(body: Any) -> float | None:

@@ -116,6 +116,7 @@ def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         usage=made,
         model=model,
         logprobs=_logprobs(first.get("logprobsResult")) if exact else (),
+        request_id=scrub(as_line(body.get("responseId"))[:100]),
     )
 
 

@@ -47,6 +47,7 @@ function callOf(call, systems) {
   details.addEventListener("toggle", () => {
     if (!details.open || body.childNodes.length) return;
     const rows = [["model", call.model || "unknown"], ["finish", call.finish], ["tokens", phrase("card.in_out", { input: call.input_tokens, output: call.output_tokens })], [phrase("card.key"), call.key]];
+    if (call.request_id) rows.push([phrase("card.request"), call.request_id]);
     if (call.dropped.length) rows.push([phrase("card.dropped"), call.dropped.join(", ")]);
     body.append(el("dl.facts", null, rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("code", value))])));
     for (const [role, text] of call.prompt || []) {

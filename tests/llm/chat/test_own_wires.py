@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from judge_eval.wire import Completion, Usage
 from tests.support.canned import Canned
 from tests.support.chat_faults import Faults
 from tests.support.chat_server import ChatServer
+from tests.support.decision_server import DecisionServer
 from tests.support.own_wires import ContentServer, MessagesServer, NativeServer
 from tests.support.requests import SmallForm, ask
 
@@ -343,3 +345,23 @@ def test_no_error_of_a_call_is_a_stranger(name: str, server: NativeServer) -> No
     for content in ({"content": [5], "candidates": [{"content": 4}]}, {"content": [], "candidates": [{}]}):
         server.script(Canned(200, {}, json.dumps(content)))
         assert complete(create_backend(f"{name}/m", Options(base_url=server.url))).text == ""
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini", "decisions"])
+def test_a_verdict_names_its_request(wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server calls a request stands in its call's record; an answer from the cache has no such name."""
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+    kinds: dict[str, type[ChatServer]] = {**SERVERS, "openai": ChatServer, "decisions": DecisionServer}
+    with kinds[wire]() as server:
+        more: Any = {"mode": "decision"} if wire == "decisions" else {}
+        options = Options(base_url=server.url, params={"dialect": "vllm"} if more else {})
+        names = []
+        for cache in (tmp_path / "c", tmp_path / "c", tmp_path / "d"):
+            with Evaluator(f"{wire}/m", cache=cache, options=options, **more) as evaluator:
+                run = evaluator.evaluate(TRACES[0], out=tmp_path / "runs")
+            names.append({call.request_id for each in run.results for call in each.judgment.calls})
+        assert names[1] == {""}
+        assert all(number.startswith("req_") for number in names[0] | names[2])
+        assert not names[0] & names[2]
+        assert b"request_id" not in b"".join(path.read_bytes() for path in (tmp_path / "c").glob("cache.db*"))
