@@ -275,16 +275,15 @@ def _undotted(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, "metadata": extra} if extra else flat
 
 
-def _genai_reranked(span: Span, known: Mapping[str, Any], query: Any) -> dict[str, Any]:
-    """Read a reranker's span: the conventions name none yet, so these are the names that instrumentations share."""
-    given, kept = (listed(known, f"gen_ai.rerank.{end}_documents") for end in ("input", "output"))
+def _reranker(span: Span, given: list[Any] | None, kept: list[Any] | None, query: Any, where: str) -> dict[str, Any]:
+    """Return what a reranker was given, with the ranks of what it kept: documents, or places with a score."""
     if given is None or kept is None:
         return {REMARKS: ["a reranker's span does not record its documents and is left out"]}
-    by_place = dict(enumerate(given))
-    after = [by_place.get(item["index"], item) if isinstance(item.get("index"), int) else item for item in kept]
-    asked = known.get("gen_ai.rerank.query.text") or known.get("gen_ai.retrieval.query.text") or query
-    made = reranked(given, after, "gen_ai.rerank.output_documents")
-    return {**_span_data(span, asked, made, "gen_ai.rerank.query.text"), "tags": [RERANKED]}
+    after = []
+    for item in kept:
+        place = item.get("index") if isinstance(item, Mapping) else None
+        after.append(given[place] if isinstance(place, int) and 0 <= place < len(given) else item)
+    return {**_span_data(span, query, reranked(given, after, where), f"{where} (query)"), "tags": [RERANKED]}
 
 
 def _genai(record: Data) -> Iterator[dict[str, Any]]:
@@ -297,7 +296,11 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
         documents = listed(known, "gen_ai.retrieval.documents")
         operation = str(known.get("gen_ai.operation.name") or "")
         if operation.startswith("rerank"):
-            yield _genai_reranked(span, known, queries.get(span.trace_id))
+            # The conventions name no reranker yet; these are the names that instrumentations share.
+            given, kept = (listed(known, f"gen_ai.rerank.{end}_documents") for end in ("input", "output"))
+            names = ("gen_ai.rerank.query.text", "gen_ai.retrieval.query.text")
+            query = first_of(known, *names) or queries.get(span.trace_id)
+            yield _reranker(span, given, kept, query, "gen_ai.rerank")
             continue
         if documents is None and operation != "retrieval":
             if operation == "execute_tool":
@@ -326,6 +329,14 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
     answer = None if root is None else decode_mapping(_unquoted(root.attributes.get("mlflow.spanOutputs")))
     for span in spans:
         kind = _unquoted(span.attributes.get("mlflow.spanType"))
+        if kind == "RERANKER":  # a traced function: what it was called with, by the names of its arguments
+            inputs = decode_mapping(span.attributes.get("mlflow.spanInputs"))
+            values = map(decode_mapping, inputs.values()) if isinstance(inputs, Mapping) else ()
+            lists = [value for value in values if isinstance(value, list)]
+            kept = documents_in(span.attributes.get("mlflow.spanOutputs"))
+            given = lists[0] if len(lists) == 1 else documents_in(inputs)
+            yield _reranker(span, given, kept, question_in(inputs), "mlflow.spanInputs")
+            continue
         if kind != "RETRIEVER":
             if kind == "TOOL":
                 yield not_a_retrieval(span.name)
@@ -382,6 +393,8 @@ def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
                     yield {**data, "answer": answer} if answer and "answer" not in data else data
         return
     if record.get("type") is not None and not _is_retriever(record):
+        if str(record["type"]).upper() == "TOOL":
+            yield not_a_retrieval(str(record.get("name") or ""))
         return
     inputs, output = decode_mapping(record.get("input")), record.get("output")
     expected = record.get("expectedOutput", record.get("expected_output"))

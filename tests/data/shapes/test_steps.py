@@ -85,3 +85,27 @@ def test_a_reranker_of_opentelemetry_holds_both_lists(tmp_path: Path) -> None:
     for trace in (traces[0], traces[2]):
         assert [(c.id, c.metadata["reranked"]) for c in trace.chunks] == [("d0", 2), ("d1", 1), ("d2", 0)]
     assert answers[-1:] == ["a reranker's span does not record its documents and is left out"]
+
+
+def test_a_reranker_of_mlflow_holds_both_lists(tmp_path: Path) -> None:
+    """A traced function: its one list is what it was given, whatever the argument's name; a tool beside it is named."""
+    documents = [{"page_content": text} for text in ("The menu.", "Opens in May.")]
+    inputs = {"query": "When does it open?", "docs": documents, "top_n": 1}
+    values = {"mlflow.spanType": '"RERANKER"', "mlflow.spanInputs": json.dumps(inputs)}
+    reranker = {"name": "rerank", "span_id": "s1", "attributes": values | {"mlflow.spanOutputs": documents[1:]}}
+    bare = {"name": "rerank", "span_id": "s2", "attributes": values}
+    trace = {"info": {"trace_id": "t"}, "data": {"spans": [reranker, bare]}}
+    traces, answers = read(tmp_path / "mlflow.jsonl", [trace])
+    assert [(c.text, c.metadata["reranked"]) for c in traces[0].chunks] == [("The menu.", 0), ("Opens in May.", 1)]
+    assert (traces[0].query, answers) == (
+        "When does it open?",
+        ["a reranker's span does not record its documents and is left out"],
+    )
+
+
+def test_a_tool_of_langfuse_is_named(tmp_path: Path) -> None:
+    """An observation of type TOOL is no retrieval, which is said."""
+    kept = {"id": "a", "traceId": "t", "type": "RETRIEVER", "input": {"query": "q?"}, "output": ["one"]}
+    tool = {"id": "b", "traceId": "t", "type": "TOOL", "name": "send_mail", "input": {}, "output": "done"}
+    traces, answers = read(tmp_path / "langfuse.jsonl", [kept, tool])
+    assert (len(traces), answers) == (1, ["a call of the tool send_mail is no retrieval and is left out"])
