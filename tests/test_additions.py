@@ -176,12 +176,13 @@ def test_an_export_format_is_one_file(tmp_path: Path) -> None:
     chunks = '"chunks": ["Rain falls.", "Beech wood."]'
     data = f'{{"id": "q", "query": "What burns?", "reference": "Beech wood.", {chunks}}}'
     (tmp_path / "data.jsonl").write_text(data + "\n")
-    for words in (
-        ["run", "data.jsonl", "--model", "fake/overlap", "--no-cache", "-q"],
-        ["export", "latest", "-o", "x.ranks"],
-        ["export", "latest", "-o", "y.txt", "--format", "ranks"],
-    ):
-        subprocess.run([sys.executable, "-m", "judge_eval", *words], check=True, cwd=tmp_path, capture_output=True)
+    code = (
+        "from judge_eval.cli.verbs import make_app\n"
+        "for words in ('run data.jsonl --model fake/overlap --no-cache -q',\n"
+        "              'export latest -o x.ranks', 'export latest -o y.txt --format ranks'):\n"
+        "    make_app()(words.split(), standalone_mode=False)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
     assert (tmp_path / "x.ranks").read_text() == (tmp_path / "y.txt").read_text() == "q 2\n"
 
 

@@ -56,7 +56,7 @@ CALLING = {
 """How models are called."""
 READING = {
     "depth": DIGEST, "format": DATA, "map": DATA, "corpus": DATA, "list_sep": DATA, "records": DATA,
-    "group_by": DATA, "relevant": LATER, "yes_ids": DATA,
+    "group_by": DATA, "origin": DATA, "relevant": LATER, "yes_ids": DATA,
 }  # fmt: skip
 SELECTING = {
     "limit": DATA, "seed": DATA, "shard": DATA, "on_invalid": DATA, "name": DATA, "reader": DATA,
