@@ -26,18 +26,18 @@ def listed(page: Any) -> list[str]:
 
 def filtered(page: Any, text: str) -> list[str]:
     """Fill the filter box and wait for the list."""
-    page.evaluate("document.querySelector('.told').textContent = 'waiting'")
+    page.evaluate("document.querySelector('.told[role=status]').textContent = 'waiting'")
     page.fill("#filter", text)
     page.dispatch_event("#filter", "input")  # the same text again is no input to the browser
-    page.locator(".told", has_not_text="waiting").wait_for()
+    page.locator(".told[role=status]", has_not_text="waiting").wait_for()
     return listed(page)
 
 
 def chosen(page: Any, box: str, value: str) -> None:
     """Choose in a box, and wait until the list is there anew."""
-    page.evaluate("document.querySelector('.told').textContent = 'waiting'")
+    page.evaluate("document.querySelector('.told[role=status]').textContent = 'waiting'")
     page.select_option(box, value)
-    page.locator(".told", has_not_text="waiting").wait_for()
+    page.locator(".told[role=status]", has_not_text="waiting").wait_for()
 
 
 def drawn(page: Any) -> None:
