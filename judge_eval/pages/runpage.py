@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from judge_eval.pages.figures import bare_head, head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
+from judge_eval.pools.sessions import session_of
 from judge_eval.runs.columns.packed import WHYS
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest, SliceBy
@@ -20,6 +22,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
+from judge_eval.runs.scoring.steps import FIRST
 from judge_eval.stats import Estimate, agreement_of, breakdown
 from judge_eval.study.matching import scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
@@ -161,7 +164,7 @@ def parts(run: Run) -> list[JSON]:
     made = (
         ("Sample", [*sample_sections(run)]),
         ("Reranker", [*reranker_sections(run)]),
-        ("Sessions", [*session_sections(run)]),
+        ("Sessions", [*session_sections(run)] if any(map(session_of, islice(run.results, FIRST))) else []),
     )
     return [
         {"title": title, "blocks": blocks_data(block for section in sections for block in section.blocks)}

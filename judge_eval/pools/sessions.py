@@ -81,19 +81,19 @@ def session_of(result: TraceResult) -> str | None:
 
 def session_report(run: Run) -> SessionReport | None:
     """Group a run's traces into sessions; None if no session has two searches."""
-    grouped: dict[str, list[TraceResult]] = defaultdict(list)
+    grouped: dict[str, list[_Call]] = defaultdict(list)
     for result in run.results:
         if (name := session_of(result)) is not None:
-            grouped[name].append(result)
-    searched = {name: _searches(results) for name, results in grouped.items()}
-    if all(len(results) < 2 for results in searched.values()):
+            grouped[name].append(_Call.of(result))
+    searched = {name: _searches(calls) for name, calls in grouped.items()}
+    if all(len(calls) < 2 for calls in searched.values()):
         return None
-    of_claims = all(result.claims is not None for results in searched.values() for result in results)
-    items = {name: [(_claims if of_claims else _chunks)(r) for r in results] for name, results in searched.items()}
+    of_claims = all(call.claims is not None for calls in searched.values() for call in calls)
+    items = {n: [call.claims if of_claims and call.claims else call.found for call in searched[n]] for n in searched}
     every = [item for found in items.values() for item in found]
     known, missed = sum(len(item.known) for item in every), sum(item.missed for item in every)
     rate = known / (known + missed) if known + missed else 0.0
-    sessions = tuple(_session(name, results, items[name]) for name, results in searched.items())
+    sessions = tuple(_session(name, calls, items[name]) for name, calls in searched.items())
     measured = [session for session in sessions if session.calls[0].coverage is not None]
     by_call = []
     for number in range(max(len(session.calls) for session in sessions)):
@@ -114,17 +114,6 @@ def session_report(run: Run) -> SessionReport | None:
     return SessionReport(sessions=sessions, by_call=tuple(by_call), of_claims=of_claims, rerankers=rerankers)
 
 
-def _searches(results: Sequence[TraceResult]) -> list[TraceResult]:
-    """Leave out rerankers of what an earlier call had found."""
-    seen, kept = set[int](), []
-    for result in results:
-        passages = set(passages_of(result.trace.chunks))
-        if not (passages <= seen and ranks_after(result)):
-            kept.append(result)
-        seen |= passages
-    return kept
-
-
 class _Found(NamedTuple):
     """What a call found of what there is to find: claims by their text, or chunks."""
 
@@ -136,14 +125,60 @@ class _Found(NamedTuple):
     """All that there is to find; None: what the session's calls found."""
 
 
-def _session(name: str, results: Sequence[TraceResult], items: Sequence[_Found]) -> SearchSession:
+class _Call(NamedTuple):
+    """What is read of a trace."""
+
+    trace: str
+    query: str
+    passages: tuple[int, ...]
+    relevant: int
+    failed: int
+    reranked: bool
+    found: _Found
+    claims: _Found | None
+
+    @classmethod
+    def of(cls, result: TraceResult) -> "_Call":
+        passages = passages_of(result.trace.chunks)
+        verdicts = [outcome if outcome.kind == "verdict" else None for outcome in result.outcomes]
+        good = [verdict is not None and verdict.relevant for verdict in verdicts]
+        known: set[object] = {passage for passage, hit in zip(passages, good, strict=True) if hit}
+        lost: set[object] = {passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict is None}
+        failed = verdicts.count(None)
+        found = _Found(known, lost - known, len(verdicts) - failed - sum(good), None)
+        reranked = ranks_after(result) is not None
+        return cls(
+            result.trace_id, result.trace.query, tuple(passages), sum(good), failed, reranked, found, _claims(result)
+        )
+
+
+def _claims(result: TraceResult) -> _Found | None:
+    if result.claims is None:
+        return None
+    covers: dict[str, set[object]] = defaultdict(set)
+    for each in judged_claims(result.claims, result.outcomes) or ():
+        covers[each.cover].add(each.claim.text)
+    every: set[object] = set().union(*covers.values())
+    return _Found(covers["covered"], covers["unknown"], len(covers["missing"] | covers["partly"]), every)
+
+
+def _searches(calls: Sequence[_Call]) -> list[_Call]:
+    """Leave out rerankers of what an earlier call had found."""
+    seen, kept = set[int](), []
+    for call in calls:
+        if not (call.reranked and seen.issuperset(call.passages)):
+            kept.append(call)
+        seen.update(call.passages)
+    return kept
+
+
+def _session(name: str, made: Sequence[_Call], items: Sequence[_Found]) -> SearchSession:
     every: set[object] = set().union(*(item.every or () for item in items))
     fixed = items[0].every is not None
     found: set[object] = set().union(*(item.known for item in items))
     unknown = set().union(*(item.open for item in items)) - found
     seen, gathered, maybe, calls = set[int](), set[object](), set[object](), []
-    for result, item in zip(results, items, strict=True):
-        passages = passages_of(result.trace.chunks)
+    for call, item in zip(made, items, strict=True):
         new, gathered = len(item.known - gathered), gathered | item.known
         maybe = (maybe | item.open) - gathered
         totals = len(every), len(every)
@@ -152,36 +187,16 @@ def _session(name: str, results: Sequence[TraceResult], items: Sequence[_Found])
         ends = len(gathered) / max(totals[0], 1), (len(gathered) + len(maybe)) / max(totals[1], 1)
         calls.append(
             SessionCall(
-                trace=result.trace_id,
-                query=result.trace.query,
-                chunks=len(passages),
-                duplicates=sum(passage in seen for passage in passages),
-                relevant=sum(outcome.kind == "verdict" and outcome.relevant for outcome in result.outcomes),
-                failed=sum(outcome.kind != "verdict" for outcome in result.outcomes),
+                trace=call.trace,
+                query=call.query,
+                chunks=len(call.passages),
+                duplicates=sum(passage in seen for passage in call.passages),
+                relevant=call.relevant,
+                failed=call.failed,
                 new=new,
                 open=len(item.open - gathered),
                 coverage=None if fixed and not every else ends,
             )
         )
-        seen.update(passages)
+        seen.update(call.passages)
     return SearchSession(id=name, calls=tuple(calls))
-
-
-def _chunks(result: TraceResult) -> _Found:
-    pairs = list(zip(passages_of(result.trace.chunks), result.outcomes, strict=True))
-    known: set[object] = {passage for passage, o in pairs if o.kind == "verdict" and o.relevant}
-    return _Found(
-        known,
-        {passage for passage, o in pairs if o.kind != "verdict" and passage not in known},
-        sum(o.kind == "verdict" and not o.relevant for _, o in pairs),
-        None,
-    )
-
-
-def _claims(result: TraceResult) -> _Found:
-    judged = judged_claims(result.claims, result.outcomes) or ()
-    covers: dict[str, set[object]] = defaultdict(set)
-    for each in judged:
-        covers[each.cover].add(each.claim.text)
-    every: set[object] = {each.claim.text for each in judged}
-    return _Found(covers["covered"], covers["unknown"], len(covers["missing"] | covers["partly"]), every)
