@@ -97,7 +97,9 @@ class Retried(Wrapper):
         error, number = _error(state), state.attempt_number
         tried = f"{number} attempt{'s' if number > 1 else ''}"
         if self._never_reached(error):
-            raise FatalCallError(f"{error.detail} ({tried}; is the server running, and the base URL right?)")
+            if "is it running?" not in error.detail:
+                tried += "; is the server running, and the base URL right?"
+            raise FatalCallError(f"{error.detail} ({tried})")
         if number < self._attempts and error.retry_after is not None:
             tried += f"; a wait of {error.retry_after:.0f} s was asked for, {self._max_delay:.0f} s are allowed"
         raise CallError(f"{error.detail} ({tried})", why="unreachable")

@@ -246,7 +246,7 @@ def _data(m: Manifest) -> Iterator[Remark]:
         yield Remark("skipped", f"{counted(skipped, 'invalid record was', 'invalid records were')} skipped")
     yield from (Remark("data", text) for text in m.dataset.remarks)
     if m.tally.dropped:
-        yield Remark("dropped", f"the server would not take: {', '.join(m.tally.dropped)}", "plain")
+        yield Remark("dropped", f"the server does not take: {', '.join(m.tally.dropped)}", "plain")
 
 
 def _reranking(m: Manifest) -> Iterator[Remark]:

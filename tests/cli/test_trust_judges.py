@@ -141,4 +141,4 @@ def test_confidence_is_asked_for_and_done_without(tmp_path: Path, flavour: str, 
     lines = (folder / "results.jsonl").read_text().splitlines()
     outcomes = [o for line in lines for o in json.loads(line)["outcomes"]]
     assert {o["confidence"] is not None for o in outcomes} == {told}
-    assert ("the server would not take" in done.stdout) is not told
+    assert ("the server does not take" in done.stdout) is not told

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Unpack
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic_core import to_json
 
 from judge_eval import wire
-from judge_eval.errors import ConfigError, RequestTooLargeError, advise
+from judge_eval.errors import ConfigError, RequestTooLargeError, UnknownNameError, advise
 from judge_eval.llm.http import client, failures
 from judge_eval.llm.http.chat_format import count_of, model_of, plain_params
 from judge_eval.llm.http.secrets import Scrubber
@@ -220,6 +221,8 @@ class Decisions(client.HttpBackend):
         name, mark, provider = model.rpartition("@")
         if mark and provider in known_providers():
             model, calling["provider"] = name, provider
+        elif name and provider.isalnum() and get_close_matches(provider, known_providers(), 1, 0.75):
+            raise UnknownNameError("provider", provider, known_providers())
         entry = client.entry_of(calling.get("provider", "openai"))
         address = client.address_of(calling.get("base_url"), entry, model)
         self.dialect: Dialect = _dialect(named, address, entry)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from judge_eval import Evaluator, Options
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.llm.http.decisions import Decisions
 from judge_eval.llm.stack import create_backend
 from judge_eval.providers import begin_project, built_in, built_in_dialects
@@ -151,3 +151,13 @@ def test_a_model_cannot_lead_elsewhere() -> None:
     """A model's name stays a part of the path."""
     with pytest.raises(ConfigError, match="cannot stand in an address"):
         Decisions("../../x", base_url="http://127.0.0.1:9/v1", params={"dialect": "cloudflare"})
+
+
+def test_a_misspelled_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`decisions/m@olama` names no model `m@olama` at OpenAI; what resembles no provider is part of the name."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with pytest.raises(UnknownNameError, match="no provider 'olama'; did you mean 'ollama'"):
+        create_backend("decisions/m@olama", Options())
+    identity = create_backend("decisions/m@2026-01-01", Options()).identity
+    assert identity is not None
+    assert identity.model == "m@2026-01-01"
