@@ -29,7 +29,7 @@ from benchmarks.stats_agreement import JUDGES as AGREEING
 from benchmarks.stats_agreement import agreement_coverage, share_coverage
 from benchmarks.stats_attribution import FLIPS, parts_coverage, real_parts_coverage
 from benchmarks.stats_attribution import PAIRS as REAL_PAIRS
-from benchmarks.stats_bias import bias_power
+from benchmarks.stats_bias import bias_power, fake_biases
 from benchmarks.stats_differences import POPULATIONS, detectable, difference_coverage, skewed_null, unreachable
 from benchmarks.stats_drift import drift_alarms
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
@@ -370,7 +370,8 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
         *(partial(stopped_coverage, draws(0.015, 4), judges=(k,)) for k in range(len(JUDGES))),
         *(partial(planned_width, draws(0.002, 4), pilot=n) for n in (60, 500)),
-        *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((100, 0.8), (150, 0.5))),
+        *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((40, 0.8), (100, 0.8), (150, 0.5))),
+        partial(fake_biases, draws(0.03, 4)),
         partial(hit_rates, many),
         partial(paired_null, many),
         partial(clustered_null, many),

@@ -59,6 +59,8 @@ def compare(
     from judge_eval.compare.compare import compare as compare_runs
     from judge_eval.compare.gate import check_gates, gate_limits
     from judge_eval.export import text as export
+    from judge_eval.runs.folder.records import Tally
+    from judge_eval.safe_text import counted
     from judge_eval.trials.again import ask_again
 
     export.check_suffixes(output or (), FORMATS)
@@ -72,6 +74,10 @@ def compare(
     if judge_again:
         with judging.evaluator(calling, numbers, ["P@5"]) as evaluator:
             again = ask_again(evaluator, baseline, candidates[0], wanted[0], judge_again)
+        asked = again.manifest.tally if again is not None else Tally()
+        chunks = counted(asked.verdicts + asked.failed_verdicts, "chunk")
+        failed = f", {asked.failed_verdicts:,} without a verdict" if asked.failed_verdicts else ""
+        remark(f"asked the candidate's judge about {chunks} of the baseline{failed}")
     comparison = compare_runs(
         baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed, again=again, by=numbers.by
     )

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -39,7 +39,7 @@ class Bias(Record):
 
     feature: str
     step: str
-    """What changes: one standard deviation more, or having it."""
+    """What changes: one standard deviation more, having it, or having it in place of the most frequent one."""
     effect: float | None = None
     """The mean change of the probability of `relevant`, -1 to 1."""
     interval: tuple[float, float] | None = None
@@ -85,13 +85,15 @@ def bias_report(run: Run, labels: Labels | None, *, origin: Mapping[str, str] | 
     biases: tuple[Bias, ...] = ()
     if labels is not None:
         names = sorted(set().union(*(row[3] for row in rows)))
+        bases = {name.partition(" =")[0]: name for name in _bases([row[3] for row in rows], names)}
+        names = [name for name in names if name not in bases.values()]
         codes = np.unique([row[0] for row in rows], return_inverse=True)[1].astype(np.int64)
         verdict, label = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2))
         features = {name: np.array([row[3].get(name, 0.0) for row in rows]) for name in names}
         if not rows or codes.max() + 1 < FEWEST:
             count = codes.max() + 1 if rows else 0
             raise DataError(f"{count} traces have verdicts and labels; biases need at least {FEWEST}")
-        biases = estimate_biases(verdict, label, features, codes)
+        biases = estimate_biases(verdict, label, features, codes, bases)
     return BiasReport(
         run=run.name, judge=models_of(run.manifest), chunks=len(rows), traces=len({row[0] for row in rows}),
         biases=biases, rank_in_list=_rank_in_list(run),
@@ -138,7 +140,18 @@ def _features(
         yield f"kinship with {role} =yes", float(family_of(name) == family)
 
 
-def estimate_biases(verdict: Floats, label: Floats, features: Mapping[str, Floats], codes: Ints) -> tuple[Bias, ...]:
+def _bases(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> Iterator[str]:
+    """Yield the most frequent language and source, which the others are held against."""
+    # If each chunk has one of them, all of them together tell no more than all but one.
+    for key in ("language", "source"):
+        counts = {name: sum(name in row for row in rows) for name in names if name.startswith(f"{key} =")}
+        if counts and max(counts.values()) >= len(rows) - sum(counts.values()):
+            yield max(counts, key=lambda name: counts[name])
+
+
+def estimate_biases(
+    verdict: Floats, label: Floats, features: Mapping[str, Floats], codes: Ints, bases: Mapping[str, str] | None = None
+) -> tuple[Bias, ...]:
     """Estimate what each feature does to a verdict at equal label; see `bias_report`.
 
     Args:
@@ -146,12 +159,13 @@ def estimate_biases(verdict: Floats, label: Floats, features: Mapping[str, Float
         label: Grades, shape (n,).
         features: By name, shape (n,) each; a name with ` =` is of a kind that chunks have or not.
         codes: The trace of each chunk, numbered from 0.
+        bases: By kind (`source`), which one the others are held against; it is no feature itself.
     """
     kinds = {name: " =" in name for name in features}
     groups, none = int(codes.max()) + 1, dict[str, Bias]()
     columns: dict[str, Floats] = {}
     for name, values in features.items():
-        step = "having it" if kinds[name] else "one standard deviation more"
+        step = _step(name, bases or {})
         few = min(Counter(values.tolist()).values()) < FEWEST if kinds[name] else False
         if values.std() < 1e-12 or few:
             none[name] = Bias(feature=name, step=step, verdict="cannot say", traces=groups)
@@ -177,7 +191,7 @@ def estimate_biases(verdict: Floats, label: Floats, features: Mapping[str, Float
         biases.append(
             Bias(
                 feature=name,
-                step="having it" if kinds[name] else "one standard deviation more",
+                step=_step(name, bases or {}),
                 effect=effect,
                 interval=(max(-1.0, effect - half), min(1.0, effect + half)),
                 p=p,
@@ -187,6 +201,13 @@ def estimate_biases(verdict: Floats, label: Floats, features: Mapping[str, Float
             )
         )
     return tuple(sorted(biases, key=lambda bias: bias.p or 0.0)) + tuple(none.values())
+
+
+def _step(name: str, bases: Mapping[str, str]) -> str:
+    kind, known, _ = name.partition(" =")
+    if kind in bases:
+        return f"in place of {bases[kind].partition(' =')[2]}"
+    return "having it" if known else "one standard deviation more"
 
 
 def _effect(design: Floats, line: Floats, place: int, kind: bool) -> tuple[float, Floats]:

@@ -108,3 +108,23 @@ def test_samples_of_a_list_see_their_own_orders() -> None:
 def test_a_family_is_what_a_name_begins_with(name: str, family: str) -> None:
     """Letters before the first digit or dash, without the provider."""
     assert family_of(name) == family
+
+
+def test_a_source_is_held_against_the_most_frequent_one() -> None:
+    """Sources that all chunks have exclude each other: the most frequent is no feature, and the others say its name."""
+    data = traces(60)
+    sources = {(t.id, c.id): ("faq", "wiki", "wiki", "manual")[k % 4] for t in data for k, c in enumerate(t.chunks)}
+    named = [
+        t.but(
+            chunks=tuple(c.but(metadata={"source": sources[t.id, c.id]}) for c in t.chunks), metadata={"language": "en"}
+        )
+        for t in data
+    ]
+    with Evaluator(create("biased"), prompt="support/binary", metrics=["P@5"], cache=False) as evaluator:
+        run = evaluator.evaluate(named)
+    labels = Labels({(t.id, c.id): c.label for t in data for c in t.chunks if c.label is not None})
+    values = {bias.feature: bias for bias in bias_report(run, labels).biases}
+    assert {name for name in values if name.startswith("source")} == {"source =faq", "source =manual"}
+    assert values["source =faq"].step == "in place of wiki"
+    assert all(values[name].verdict != "biased" for name in ("source =faq", "source =manual"))
+    assert not any(name.startswith("language") for name in values)
