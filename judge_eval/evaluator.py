@@ -149,6 +149,8 @@ class Evaluator:
         self.scorer = Scorer(metrics, self.judge.scale, by_claims=judges_by_claims(self.judge))
         self.paid = Tally()
         """What was paid for its runs before they begin or go on: the replies of a batch."""
+        self.watch: Callable[[Progress], None] | None = None
+        """Called with the progress of evaluations that are given no `watch`."""
         self.run_id: str | None = None
         """The id of the next run; None makes a new one for each."""
         self._model = model
@@ -270,7 +272,7 @@ class Evaluator:
                     return EvalRun.of(done, source.input if source else None)
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        watch = watch or shown_by_default()
+        watch = watch or self.watch or shown_by_default()
         session = RunSession(first, context, journal, watch, rows=rows)
         with keeping, watch.until_interrupted() if isinstance(watch, NotebookProgress) else nullcontext():
             async with pushing(session.folder, kept.push_every):
@@ -290,7 +292,7 @@ class Evaluator:
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
         """Judge traces and yield each result when it is ready, in any order."""
         source = self.source(data)
-        session = RunSession(self.begin(await _surveyed(source)), self.calling(), keep=False)
+        session = RunSession(self.begin(await _surveyed(source)), self.calling(), None, self.watch, keep=False)
         async for block in session.results(self._traces(source, data)):
             for result in block:
                 yield result

@@ -66,10 +66,10 @@ def listed_names(text: str) -> list[str]:
 
 
 def prompt_name(text: str) -> str | Path:
-    """Tell a prompt's id from a file: `file:PATH`, and the path of a TOML file that exists, is a file, else an id."""
+    """Tell a prompt's id from a file: `file:PATH`, and a path that ends in `.toml`, is a file, else an id."""
     if text.startswith("file:"):
         return Path(text[5:])
-    return Path(text) if text.endswith(".toml") and Path(text).is_file() else text
+    return Path(text) if text.endswith(".toml") else text
 
 
 def read_toml(path: Path) -> dict[str, Any]:

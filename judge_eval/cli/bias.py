@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
+from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, Seed
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.keeping import OneRun
@@ -37,6 +37,7 @@ def bias(
     limit: Annotated[int, typer.Option(help="With a judge: edit chunks of a random sample of this many traces.")] = 50,
     seed: Seed = 0,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Estimate what length, rank, echo, title, source, language, score and kinship do to the judge's verdicts.
 
@@ -49,6 +50,7 @@ def bias(
     judge-eval bias latest --model openai/NAME --limit 30
     """
     from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.study.bias import bias_report
     from judge_eval.study.matching import labels_of
     from judge_eval.trials import Prober
@@ -66,7 +68,7 @@ def bias(
     report = bias_report(run, labels, origin=origins)
     edits = None
     if judging.is_named:
-        with judging.evaluator(calling, numbers, ["RR"]) as evaluator:
+        with judging.evaluator(calling, numbers, ["RR"]) as evaluator, watching(quiet) as evaluator.watch:
             edits = Prober(evaluator, EDITS, seed).probe([result.trace for result in run.results], limit=limit)
     if json_:
         give_json(report.but(edits=edits).model_dump_json(indent=2))

@@ -64,6 +64,7 @@ def claims(
     judge-eval claims traces.jsonl -o claims.jsonl --model fake/overlap --dry-run
     judge-eval claims traces.jsonl -o claims.jsonl --model openai/NAME --batch splits/
     """
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.data.claimfiles import read_claims
     from judge_eval.errors import DataError
     from judge_eval.files import write_atomically
@@ -107,10 +108,11 @@ def claims(
                 raise typer.Exit(INCOMPLETE)
         failed = 0
         try:
-            for result in results or ():
-                if (why := references.take(result)) is not None:
-                    failed += 1
-                    complain(f"{json.dumps(result.trace.query, ensure_ascii=False)}: {why.detail}")
+            with watching(quiet) as evaluator.watch:
+                for result in results or ():
+                    if (why := references.take(result)) is not None:
+                        failed += 1
+                        complain(f"{json.dumps(result.trace.query, ensure_ascii=False)}: {why.detail}")
         except (KeyboardInterrupt, SystemExit) as ending:
             if output is not None and references.lines():
                 again = "the same command without --force" if force else "the same command"

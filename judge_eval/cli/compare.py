@@ -56,6 +56,7 @@ def compare(
     """
     from judge_eval.cli.printing.gates import show_failed, show_passed, write_ci_report
     from judge_eval.cli.printing.output import show_comparison
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.compare.compare import compare as compare_runs
     from judge_eval.compare.gate import check_gates, gate_limits
     from judge_eval.export import text as export
@@ -72,7 +73,7 @@ def compare(
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
     again = None
     if judge_again:
-        with judging.evaluator(calling, numbers, ["P@5"]) as evaluator:
+        with judging.evaluator(calling, numbers, ["P@5"]) as evaluator, watching(json_) as evaluator.watch:
             again = ask_again(evaluator, baseline, candidates[0], wanted[0], judge_again)
         asked = again.manifest.tally if again is not None else Tally()
         chunks = counted(asked.verdicts + asked.failed_verdicts, "chunk")

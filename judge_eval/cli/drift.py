@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
@@ -32,6 +32,7 @@ def drift(
     ] = None,
     baseline_looks: Annotated[int, "How often to ask for the baseline, which shows the noise."] = 5,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask a judge again about the same chunks: is it still the judge that it was?
 
@@ -55,7 +56,7 @@ def drift(
 
     asked = data if earlier is None else [result.trace for result in earlier.results]
     history = history or keeping.out / "drift.jsonl"
-    report = watch_judge(judging.anew(calling, numbers, asked), history, earlier, baseline_looks=baseline_looks)
+    report = watch_judge(judging.anew(calling, numbers, asked, quiet), history, earlier, baseline_looks=baseline_looks)
     print_record(report, json_, drift_view)
     if report.verdict == "drifted":
         raise typer.Exit(GATE)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json, Seed, output_flag
+from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -33,6 +33,7 @@ def probe(
     ] = None,
     output: Annotated[Path | None, output_flag("Also write the report to this file: .json or .md.")] = None,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Probe a judge: is it fooled by words, by instructions in chunks, by order, by padding?
 
@@ -46,6 +47,7 @@ def probe(
     judge-eval probe traces.jsonl --model openai/NAME --fail-over injection=0.05
     """
     from judge_eval.cli.printing.output import print_record
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.export import text as export
     from judge_eval.trials import PROBES, Prober
     from judge_eval.views.markdown import markdown_of
@@ -56,7 +58,7 @@ def probe(
     names = [name for text in probes or () for name in text.replace(",", " ").split()]
     Range(2, RANGES["limit"].high).check(limit, "--limit")
     limits = _limits(fail_over or (), names or list(PROBES))
-    with judging.evaluator(calling, numbers, ["RR"]) as evaluator:
+    with judging.evaluator(calling, numbers, ["RR"]) as evaluator, watching(quiet) as evaluator.watch:
         report = Prober(evaluator, names, seed).probe(data, limit=limit)
     print_record(report, json_, probe_view)
     if output is not None:

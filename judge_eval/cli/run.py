@@ -80,7 +80,9 @@ def run(
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
     if (anchors := running.anchors) is not None and not running.dry_run:
-        seen = watch_judge(judging.anew(calling, numbers, anchors), anchors.with_name(f"{anchors.name}.drift.jsonl"))
+        seen = watch_judge(
+            judging.anew(calling, numbers, anchors, quiet), anchors.with_name(f"{anchors.name}.drift.jsonl")
+        )
         (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")
         if seen.verdict == "drifted":
             raise typer.Exit(GATE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json, Seed, output_flag
+from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -44,6 +44,7 @@ def validate_judge(
     dry_run: Annotated[bool, "Show calls, cache hits and tokens of each set and prompt; make no call."] = False,
     seed: Seed = 0,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure a judge on public labelled sets: a row for each set, language and prompt, that anyone can make again.
 
@@ -59,7 +60,7 @@ def validate_judge(
     judge-eval validate-judge --join one.json --join two.json -o both.md
     """
     from judge_eval.cli.printing.output import show
-    from judge_eval.cli.printing.progress import show_plan
+    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.data.labelled_sets import read_sets
     from judge_eval.data.options import ReadOptions
     from judge_eval.export import text as export
@@ -92,7 +93,8 @@ def validate_judge(
                     selected: Selecting = {"name": name, "limit": limit, "seed": drawn, "on_invalid": "skip"}
                     show_plan(evaluator, each.traces, selected, asks=True)
                     continue
-                run = evaluator.evaluate(each.traces, limit=limit, seed=drawn, name=each.name, on_invalid="skip")
+                with watching(quiet) as evaluator.watch:
+                    run = evaluator.evaluate(each.traces, limit=limit, seed=drawn, name=each.name, on_invalid="skip")
                 open_verdicts += run.manifest.tally.open_verdicts
                 remark(f"{each.name}: {run.manifest.tally.verdicts:,} verdicts")
                 try:

@@ -58,7 +58,7 @@ def what_if(
     judge-eval what-if label:bm25 label:dense --fuse rrf --judge-missing --model openai/NAME --dry-run
     """
     from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
-    from judge_eval.cli.printing.progress import show_plan
+    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.pools.cutting import cut_by_score
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
@@ -92,6 +92,7 @@ def what_if(
             show_plan(evaluator, [trace for trace, _ in lists], {"name": str(recipe)}, asks=not dry_run)
         if dry_run:
             return
+        evaluator.watch = opened.enter_context(watching(json_))
         opened.enter_context(written(keeping.out, spelled_remark))
         made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags, compares=not json_)
         if keeping.columnar:

@@ -71,8 +71,9 @@ class Remark:
 
     @property
     def sentence(self) -> str:
-        """The text with its label and its full stop."""
-        return f"{self.label}: {self.text}." if self.label else f"{self.text}."
+        """The text with its label and its full stop; a question has its own mark."""
+        text = self.text if self.text.endswith("?") else f"{self.text}."
+        return f"{self.label}: {text}" if self.label else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Trace, evaluate
+from judge_eval.cli import main
 from judge_eval.cli.printing import progress
 from judge_eval.data.remarks import ScoreOrder
 from judge_eval.runs.judging.counting import Progress
@@ -61,6 +62,40 @@ def test_it_stands_in_validate_run_and_report(tmp_path: Path) -> None:
     assert sentence in judged.out
     assert sentence in (tmp_path / "run.md").read_text()
     assert evaluate(rows, "fake/overlap", cache=False).manifest.dataset.remarks == (sentence,)
+
+
+@pytest.mark.parametrize("verb", ["probe", "claims", "drift"])
+def test_every_verb_that_judges_writes_lines_of_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """Off a terminal verbs without a run tell how far they are too, and with -q they do not."""
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"when {n}?",
+            "reference": f"at {n}",
+            "chunks": [{"id": "c", "text": f"at {n}", "label": 1}],
+        }
+        for n in range(3)
+    ]
+    Path("data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = []
+    for quiet in ((), ("-q",)):
+        command = (
+            verb,
+            "data.jsonl",
+            "--model",
+            "fake/overlap",
+            *quiet,
+            *(("-o", "c.jsonl", "--force") * (verb == "claims")),
+        )
+        with pytest.raises(SystemExit):
+            main(command)
+        lines.append([line for line in capsys.readouterr().err.splitlines() if " traces, " in line])
+    assert lines[0]
+    assert not lines[1]
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

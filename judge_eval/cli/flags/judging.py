@@ -206,12 +206,15 @@ class JudgingFlags(CascadeFlags):
             intervals=numbers.intervals,
         )
 
-    def anew(self, calling: CallingFlags, numbers: NumbersFlags, data: Traces) -> Callable[[Path], EvalRun]:
+    def anew(
+        self, calling: CallingFlags, numbers: NumbersFlags, data: Traces, quiet: bool
+    ) -> Callable[[Path], EvalRun]:
         """Return what asks about all of some data with the cache of a folder, and nothing else."""
+        from judge_eval.cli.printing.progress import watching
 
         def ask(folder: Path) -> EvalRun:
             fresh = replace(calling, cache=str(folder), no_cache=False)
-            with self.evaluator(fresh, numbers, ["P@5"]) as evaluator:
+            with self.evaluator(fresh, numbers, ["P@5"]) as evaluator, watching(quiet) as evaluator.watch:
                 return evaluator.evaluate(data)
 
         return ask

@@ -21,7 +21,7 @@ export function headOf(head) {
       data: el("span", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: phrase("runpage.digest", { digest: head.dataset.digest }) }, head.dataset.digest.slice(0, 12))),
       source: quoted("bdi", head.imported), judge: quoted("bdi", head.model), prompt: quoted("bdi", head.prompt), day: day(head.created) })),
     counted && el("dl.stats", null, head.figures.map((figure) => stat(figure.name, figure.text, figure.bad ? "bad" : ""))),
-    counted && head.remarks.length > 0 && el("ul.remarks", { "aria-label": "Remarks" }, head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text + "."))));
+    counted && head.remarks.length > 0 && el("ul.remarks", { "aria-label": "Remarks" }, head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text.endsWith("?") ? remark.text : remark.text + "."))));
 }
 
 function metricCard(metric, baseline) {
