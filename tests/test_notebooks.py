@@ -12,6 +12,8 @@ import pytest
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
 from judge_eval.runs.judging.counting import Progress
+from judge_eval.views.blocks import Pieces, bare_value
+from judge_eval.views.trace import trace_view
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"
@@ -48,6 +50,23 @@ def test_markup_in_data_stays_text() -> None:
     for html in (run.results[0]._repr_html_(), run._repr_html_()):
         assert "&lt;script&gt;" in html
         assert "<script" not in html
+
+
+def test_code_keeps_its_lines_and_its_indentation() -> None:
+    """A chunk whose lines are set in is shown line by line, in a notebook and on the terminal; prose is one line."""
+    code = "We open\nat nine:\n\ndef opens(day):\n    if day == 'Sunday':\n\treturn None\n"
+    judge = FakeBackend.table({"c1": {"grade": True, "evidence": "if day == 'Sunday'", "reason": "x"}, "c2": False})
+    trace = Trace(query="When?", reference="At nine.", chunks=[code, "Parking\nis free."])
+    result = evaluate(trace, judge, cache=False).results[0]
+    assert "margin-left:7ch'><mark>if day == &#x27;Sunday&#x27;</mark>:</div>" in result._repr_html_()
+    shown = [block for block in trace_view(result).blocks if isinstance(block, Pieces)]
+    pieces = [(block.indent, "".join(str(bare_value(piece)) for piece in block.pieces)) for block in shown]
+    assert (3, "Parking is free.") in pieces
+    at = pieces.index((3, "We open"))
+    assert pieces[at : at + 6] == [
+        (3, "We open"), (3, "at nine:"), (0, ""), (3, "def opens(day):"), (7, "if day == 'Sunday':"),
+        (7, "return None"),
+    ]  # fmt: skip
 
 
 def test_a_failed_verdict_is_shown_as_one() -> None:

@@ -47,6 +47,7 @@ def drift(
     judge-eval drift label:release-1 --model openai/NAME --history release-1.jsonl
     """
     from judge_eval.cli.printing.output import print_record
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.trials.drift import watch_judge
     from judge_eval.views.drift import drift_view
 
@@ -56,7 +57,9 @@ def drift(
 
     asked = data if earlier is None else [result.trace for result in earlier.results]
     history = history or keeping.out / "drift.jsonl"
-    report = watch_judge(judging.anew(calling, numbers, asked, quiet), history, earlier, baseline_looks=baseline_looks)
+    with watching(quiet) as watch:
+        ask = judging.anew(calling, numbers, asked, watch)
+        report = watch_judge(ask, history, earlier, baseline_looks=baseline_looks)
     print_record(report, json_, drift_view)
     if report.verdict == "drifted":
         raise typer.Exit(GATE)

@@ -80,9 +80,9 @@ def run(
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
     if (anchors := running.anchors) is not None and not running.dry_run:
-        seen = watch_judge(
-            judging.anew(calling, numbers, anchors, quiet), anchors.with_name(f"{anchors.name}.drift.jsonl")
-        )
+        history = anchors.with_name(f"{anchors.name}.drift.jsonl")
+        with watching(quiet) as watch:
+            seen = watch_judge(judging.anew(calling, numbers, anchors, watch), history)
         (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")
         if seen.verdict == "drifted":
             raise typer.Exit(GATE)

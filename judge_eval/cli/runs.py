@@ -16,6 +16,7 @@ from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.safe_text import counted
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -223,7 +224,7 @@ def labels_(
         new = list(labels_for(chosen.load(str(folder)), add, by))
         for label in new:
             add_label(folder, label)
-        remark(f"{len(new)} labels added to {folder}")
+        remark(f"{counted(len(new), 'label')} added to {folder}")
         if output is None:
             return
     labels = [label for each in people_labels(folder).values() for label in each]
@@ -232,7 +233,7 @@ def labels_(
             give_json(line)
     else:
         export.write_text(output, labels_text(labels, csv=output.suffix.lower() == ".csv"))
-        remark(f"{len(labels)} labels in {output}")
+        remark(f"{counted(len(labels), 'label')} in {output}")
 
 
 @app.command("columnar")

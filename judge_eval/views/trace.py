@@ -1,5 +1,6 @@
 """What people read of one judged trace: its scores, its claims, and every verdict with its evidence."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -109,13 +110,33 @@ def _chunk(rank: int, chunk: Chunk, outcome: Outcome, result: TraceResult, scale
     state = Toned(verdict, outcome_tone(outcome))
     yield Pieces((f"{rank}. [{outcome.sign}] ", state, one_line(f"  {chunk.id}{label}")))
     title = (f"{one_line(chunk.title)}: ",) if chunk.title else ()
-    parts = enumerate(marked(" ".join(chunk.text.split()), outcome.quote))  # every second part is evidence
-    yield Pieces((*title, *(Toned(part, "evidence") if place % 2 else part for place, part in parts)), 3)
+    lines = _lines(chunk.text, outcome.quote)
+    yield Pieces((*title, *lines[0].pieces), 3)
+    yield from lines[1:]
     if reason := outcome.explanation:
         name = "" if outcome.kind == "verdict" and outcome.reason is None else "reason: "
         yield Pieces((f"{name}{one_line(reason)}",), 3)
     yield from (Pieces((Toned(note, "doubtful"),), 3) for note in outcome_notes(outcome))
     yield from _chunk_claims(outcome, result)
+
+
+def _lines(text: str, quote: str) -> list[Pieces]:
+    """Return a chunk's text with the quote marked: as one line, or line by line if lines are set in, as in code."""
+    is_code = re.search(r"\n[ \t]+\S", text) is not None
+    parts = marked(text.strip().expandtabs(4) if is_code else " ".join(text.split()), quote)
+    lines: list[list[Toned | Strip | str]] = [[]]
+    for place, part in enumerate(parts):  # every second part is evidence
+        for after, piece in enumerate(part.split("\n")):
+            if after:
+                lines.append([])
+            if piece:
+                lines[-1].append(Toned(piece, "evidence") if place % 2 else piece)
+    made = []
+    for line in lines:
+        first = line[0] if line and isinstance(line[0], str) else ""
+        indent = len(first) - len(first.lstrip())
+        made.append(Pieces((first[indent:], *line[1:]) if first else tuple(line), 3 + indent if line else 0))
+    return made
 
 
 def outcome_notes(outcome: Outcome) -> Iterator[str]:

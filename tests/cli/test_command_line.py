@@ -123,6 +123,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
         (("run", "pizza.jsonl", *FAKE, "-k", "APP@5"), 2, "did you mean 'AP@5'"),
         (("run", "pizza.jsonl", *FAKE, "--prompt", "suport/binary"), 2, "did you mean 'support/binary'"),
         (("run", "pizza.jsonl", *FAKE, "--prompt", "file:gone.toml"), 2, "gone.toml: cannot be read"),
+        (("run", "pizza.jsonl", *FAKE, "--prompt", "gone.toml"), 2, "gone.toml: cannot be read"),
         (("run", "pizza.jsonl", "--model", "fake/overlp"), 2, "did you mean 'overlap'"),
         (("run", "pizza.jsonl", "--model", "opnai/x"), 2, "did you mean 'openai'"),
         (("run", "pizza.jsonl", "--model", "gpt"), 2, "provider/model"),

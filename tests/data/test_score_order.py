@@ -59,7 +59,7 @@ def test_it_stands_in_validate_run_and_report(tmp_path: Path) -> None:
     checked = shell("validate", "data.jsonl")
     assert sentence in checked.out + checked.err
     judged = shell("run", "data.jsonl", "--model", "fake/overlap", "-o", "run.md")
-    assert sentence in judged.out
+    assert f"{sentence}\n" in judged.out  # no full stop behind the question
     assert sentence in (tmp_path / "run.md").read_text()
     assert evaluate(rows, "fake/overlap", cache=False).manifest.dataset.remarks == (sentence,)
 

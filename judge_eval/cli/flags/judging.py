@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import Evaluator
     from judge_eval.judge_file import JudgeSpec
+    from judge_eval.runs.judging.counting import Progress
     from judge_eval.runs.judging.sources import Traces
 
 _setting = partial(Setting, panel=JUDGING, changes_verdict=True)
@@ -207,15 +208,14 @@ class JudgingFlags(CascadeFlags):
         )
 
     def anew(
-        self, calling: CallingFlags, numbers: NumbersFlags, data: Traces, quiet: bool
+        self, calling: CallingFlags, numbers: NumbersFlags, data: Traces, watch: Callable[[Progress], None] | None
     ) -> Callable[[Path], EvalRun]:
         """Return what asks about all of some data with the cache of a folder, and nothing else."""
-        from judge_eval.cli.printing.progress import watching
 
         def ask(folder: Path) -> EvalRun:
             fresh = replace(calling, cache=str(folder), no_cache=False)
-            with self.evaluator(fresh, numbers, ["P@5"]) as evaluator, watching(quiet) as evaluator.watch:
-                return evaluator.evaluate(data)
+            with self.evaluator(fresh, numbers, ["P@5"]) as evaluator:
+                return evaluator.evaluate(data, watch=watch)
 
         return ask
 
