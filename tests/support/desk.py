@@ -6,28 +6,13 @@ import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from judge_eval.cli import main, verbs
+from tests.support.application import command
 from tests.support.command import Told
-
-make_app = verbs.make_app
-
-
-@cache
-def _command(verb: str | None) -> Any:
-    """Make a verb's command once: to make it anew takes as long as what the verb does to a small file."""
-    return get_command(make_app(verb))
-
-
-def command(first: str | None = None) -> Any:
-    """Return the application as it is for a command line that begins so."""
-    return _command(first if first in (*verbs.VERBS, *verbs.GROUPS, "--version") else None)
 
 
 @dataclass(frozen=True)
