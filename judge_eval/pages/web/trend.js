@@ -2,7 +2,7 @@ import { el, svg, num, range, phrase, day, plain } from "./dom.js";
 
 const [HEIGHT, LEFT, RIGHT, TOP, BELOW] = [230, 40, 16, 10, 46];
 const SLOT = 92; // pixels that a point's name takes
-const SIGN = 6.2; // and one of its letters, about
+const SIGN = 7; // and one of its letters, about
 
 function cut(text, room) {
   const signs = [...text];
