@@ -53,7 +53,7 @@ def _table(table: blocks.TableBlock) -> str:
     more = f"<p>{escape(table.rest)}</p>" if table.rest else ""
     if not table.rows:
         return more
-    head = "".join(f"<th>{escape(column.name)}</th>" for column in table.columns)
+    head = "".join(f"<th{_side(column)}>{escape(column.name)}</th>" for column in table.columns)
     rows = "".join(f"<tr>{''.join(map(_cell, table.columns, row))}</tr>" for row in table.rows)
     return f"<table><tr>{head}</tr>{rows}</table>{more}"
 
@@ -62,8 +62,11 @@ def _cell(column: blocks.Column, cell: blocks.Cell) -> str:
     value = blocks.bare_value(cell)
     if isinstance(value, blocks.Strip):
         return f"<td>{squares_of(value)}</td>"
-    left = " style='text-align:left'" if column.kind == "text" else ""
-    return f"<td{left}>{_text(column, cell)}</td>"
+    return f"<td{_side(column)}>{_text(column, cell)}</td>"
+
+
+def _side(column: blocks.Column) -> str:
+    return " style='text-align:left'" if column.kind == "text" else ""
 
 
 def _text(column: blocks.Column, cell: blocks.Cell) -> str:
