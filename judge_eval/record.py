@@ -1,8 +1,11 @@
 """The base of every record: frozen, closed, with errors that people can read."""
 
 import ast
+import gc
 import inspect
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 
@@ -172,6 +175,18 @@ def trusted(kind: type[R], fields: dict[str, Any]) -> R:
     keep(record, "__pydantic_extra__", None)
     keep(record, "__pydantic_private__", None)
     return record
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: among very many new objects that takes half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 WHEN_EMPTY = {"chunks": "; give what was retrieved, or [] if nothing was"}

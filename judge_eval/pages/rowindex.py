@@ -4,13 +4,11 @@ What is kept is derived: it is under a digest of its own, holds only for the ver
 made from, and is made again otherwise. It is never in a run's folder, which others may write.
 """
 
-import gc
 import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +18,7 @@ import numpy as np
 from judge_eval.files import open_plain, replacing
 from judge_eval.installed import own_version
 from judge_eval.pages.rows import Table, TraceRow, row_of
+from judge_eval.record import uncollected
 from judge_eval.runs.columns.packed import Columns, label_code
 from judge_eval.runs.folder.journal import ResultsFile
 from judge_eval.runs.folder.labels import Labelled
@@ -93,24 +92,12 @@ def kept(run: Run) -> tuple[Table, JSON] | None:
         origin = _origin(run)
         if sum_.hexdigest().encode() != digest or json.loads(head) != origin:
             return None
-        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays, _uncollected():
+        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays, uncollected():
             table, page = _restored(run, arrays)
             seal = run.manifest.seal
             placed = seal is not None and run.results.placed(arrays["places"], seal.sha256)
             return (table, page) if placed and _origin(run) == origin else None
     return None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile: among so many new objects that takes half of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def labelled(table: Table, run: Run) -> Table:

@@ -30,6 +30,7 @@ class KnownChunks:
         self.pool, self._results = block.pool, block.results
         self.questions = self.pool.rows
         count, grades = len(self.questions), self.pool.grades.tolist()
+        self._grades: list[int] = grades
         self.numbers = [0] * count
         """Of title and text; see `JoinedBlock.passages`."""
         shown: list[Chunk | None] = [None] * count
@@ -54,19 +55,24 @@ class KnownChunks:
         self._words: dict[int, Counter[str]] = {}
         self._alike: Items | None = None
 
-    def chunk(self, place: int, score: float) -> Chunk:
-        """Return a chunk as the new list shows it; a score of NaN is none."""
-        shown = self._shown[place].__dict__
-        return trusted(Chunk, {**shown, "id": self.pool.chunk_ids[place], "score": score if score == score else None})
+    def chunks(self, places: list[int], scores: list[float]) -> tuple[Chunk, ...]:
+        """Return chunks as the new list shows them; a score of NaN is none."""
+        shown, names = self._shown, self.pool.chunk_ids
+        made = [
+            trusted(Chunk, {**shown[place].__dict__, "id": names[place], "score": score if score == score else None})
+            for place, score in zip(places, scores, strict=True)
+        ]
+        return tuple(made)
 
-    def outcome(self, place: int) -> Outcome:
-        """Return the outcome of a chunk that counts."""
-        if not self._counted[place]:
-            self._counted[place] = True
-            outcome, name, grade = self._said[place], self.pool.chunk_ids[place], int(self.pool.grades[place])
-            outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
-            self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.pool.scale)
-        return self._said[place]
+    def outcomes(self, places: list[int]) -> tuple[Outcome, ...]:
+        """Return the outcomes of chunks that count."""
+        for place in places:
+            if not self._counted[place]:
+                self._counted[place] = True
+                outcome, name, grade = self._said[place], self.pool.chunk_ids[place], self._grades[place]
+                outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
+                self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.pool.scale)
+        return tuple([self._said[place] for place in places])
 
     def trace(self, row: int) -> Trace:
         """Return the trace of a question in the first run."""
@@ -163,11 +169,13 @@ class Maker:
         places, values, begins = order.tolist(), scores.tolist(), starts.tolist()
         for row, (question, _) in enumerate(chunks.pool.questions):
             span = slice(begins[row], begins[row + 1])
-            listed = [chunks.chunk(*pair) for pair in zip(places[span], values[span], strict=True)]
-            trace = chunks.trace(row)
+            trace, listed = chunks.trace(row), chunks.chunks(places[span], values[span])
             fields = {name: getattr(trace, name) for name in Trace.model_fields}
-            outcomes = tuple([chunks.outcome(place) for place in places[span]])
-            yield trusted(Trace, {**fields, "id": question, "chunks": tuple(listed)}), outcomes, places[span]
+            yield (
+                trusted(Trace, {**fields, "id": question, "chunks": listed}),
+                chunks.outcomes(places[span]),
+                places[span],
+            )
 
     def _above(self, chunks: KnownChunks, scores: list[Values]) -> tuple[list[RankedLists], list[Values]]:
         """Leave out the chunks beyond the threshold."""

@@ -17,7 +17,7 @@ from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import replacing
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.record import KEPT, Record, data_error
+from judge_eval.record import KEPT, Record, data_error, uncollected
 from judge_eval.runs.columns.packed import Hashes, Places, Small, hash_number, passage_number, question_hash
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
@@ -360,7 +360,8 @@ class SideBySide:
             for run, system, places in zip(self._runs, self.systems, self.places, strict=True):
                 part = _unread(run)
                 part.system = system
-                results.append([*run.results_at(places[start : start + BLOCK])])
+                with uncollected():
+                    results.append([*run.results_at(places[start : start + BLOCK])])
                 passages.append([_numbered(result.trace.chunks, numbers) for result in results[-1]])
                 for result, known in zip(results[-1], passages[-1], strict=True):
                     _take(part, result, run.manifest.intervals.cluster, known)

@@ -170,7 +170,8 @@ class Packer:
         self._passages.extend(passages or [passage_number(chunk.title, chunk.text) for chunk in trace.chunks])
         outcomes = result.outcomes
         self._grades.extend([o.grade if o.kind == "verdict" else -1 - WHYS.index(o.why) for o in outcomes])
-        self._labels.extend([label_code(c.label) for c, _ in zip(trace.chunks, outcomes, strict=True)])
+        labels = [c.label for c, _ in zip(trace.chunks, outcomes, strict=True)]
+        self._labels.extend([NO_LABEL if label is None else label_code(label) for label in labels])
         if self._probabilities is not None:
             likely = [o.confidence if o.kind == "verdict" else None for o in outcomes]
             self._probabilities.extend([float("nan") if each is None else each for each in likely])
