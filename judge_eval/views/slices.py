@@ -15,8 +15,16 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
     """List slices; those that differ are set off. Without any there is nothing to say."""
     if not figures:
         return
+    changes = all(f.mean == f.difference for f in figures)  # of a comparison: the mean is the difference
     columns: TableColumns = [
-        *("by", "slice", "figure", ("n", "count"), ("mean", "number"), ("difference", "signed")),
+        *(
+            "by",
+            "slice",
+            "figure",
+            ("n", "count"),
+            *(() if changes else (("mean", "number"),)),
+            ("difference", "signed"),
+        ),
         *(("95% interval", "signed interval"), ("p (Holm)", "p"), "verdict"),
     ]
     listed = list(figures)
@@ -24,7 +32,7 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
         listed.sort(key=lambda f: (2.0 if f.p is None else f.p, -f.n))
     rows = [
         (
-            *(f.by, f.name, f.figure, f.n, f.mean, f.difference, f.interval, f.p),
+            *(f.by, f.name, f.figure, f.n, *(() if changes else (f.mean,)), f.difference, f.interval, f.p),
             Toned(f.verdict, "strong" if f.verdict == "differs" else "plain"),
         )
         for f in listed[:MOST_SLICES]

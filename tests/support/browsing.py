@@ -46,12 +46,12 @@ def drawn(page: Any) -> None:
 
 
 def violations(page: Any, axe: str, colours_only: bool = False) -> list[Any]:
-    """Run axe-core in the page and return what is serious or critical."""
+    """Run axe-core in the page and return what is moderate, serious or critical."""
     page.evaluate(axe + "; undefined")
     options = "{runOnly: ['color-contrast']}" if colours_only else "{resultTypes: ['violations']}"
     result = page.evaluate(f"axe.run(document, {options})")
     return [
         (each["id"], [(node["html"][:200], node["failureSummary"][:200]) for node in each["nodes"][:3]])
         for each in result["violations"]
-        if each["impact"] in ("serious", "critical")
+        if each["impact"] != "minor"
     ]

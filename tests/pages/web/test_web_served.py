@@ -185,7 +185,7 @@ def test_five_thousand_traces_page_by_page(
 
 
 def test_no_serious_violation_on_served_pages(served: dict[str, Any], open_page: Callable[..., Any], axe: str) -> None:
-    """axe-core finds nothing serious or critical on the runs page, the API page and a page with labels."""
+    """axe-core finds nothing above minor on the runs page, the API page and a page with labels."""
     for path in ("/", "/docs", f"/runs/{served['bad'].id}"):
         for dark in (False, True):
             assert violations(open_page(served["url"] + path, dark=dark), axe, dark) == [], (path, dark)
