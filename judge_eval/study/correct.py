@@ -166,7 +166,10 @@ def mean_of_chunks(
     count = int(sample.labelled.size)
     if not alone:
         return means[0], count
-    return beside_labels_alone(means[0], means[1], count, judge_only), count
+    made = beside_labels_alone(means[0], means[1], count, judge_only)
+    if len(set(labels.chunk_chances.values())) > 1:  # chances went by the verdicts: there is no choice without a judge
+        made = replace(made, effective_n=None)
+    return made, count
 
 
 def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
@@ -258,7 +261,10 @@ class Corrected(Record):
     chunks: int = 0
     """How many labelled chunks it rests on, where it uses single chunks; else 0, and whole traces count."""
     effective_n: float | None
-    """How many labels alone would give the same standard error: of chunks where these are used, else of traces."""
+    """How many labels alone would give the same standard error: of chunks where these are used, else of traces.
+
+    None of chunks that were chosen with unlike chances: these went by the judge's verdicts.
+    """
     judge_only: float
     labels_only: float
     method: str

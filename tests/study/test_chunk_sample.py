@@ -193,3 +193,19 @@ def test_chunks_stand_in_a_random_order_and_a_part_of_them_corrects_too(run: Eva
         assert any("of 150 chunks of the sample have no label" in note for note in corrected.notes)
         values.append(corrected.means["P@5"].value)
     assert np.mean(values) == pytest.approx(np.mean(list(TRUTH.values())), abs=0.012)
+
+
+def test_labels_directed_by_the_judge_are_worth_no_number_without_it(run: EvalRun) -> None:
+    """How many labels without a judge they are worth is said of an equal choice alone: a directed one needs a judge."""
+    worth = []
+    for metric in (None, "AP@5"):
+        labels = Labels(sources=("people",))
+        for pick in choose_chunks(run, 150, metric=metric, seed=1):
+            for chunk in pick.to_label(1):
+                key = pick.result.trace_id, chunk.id
+                labels.chunk_chances[key], labels.grades[key] = pick.chance(chunk), TRUTH[key]
+        mean = correct(run, labels, ["AP@5"]).means["AP@5"]
+        assert mean.interval is not None
+        worth.append(mean.effective_n)
+    assert worth[0] is not None
+    assert worth[1] is None
