@@ -311,6 +311,11 @@ def test_rows_of_a_frame_are_rows() -> None:
         result.scores for result in evaluate(ROWS, "fake/overlap", cache=False).results
     ]
     assert len(evaluate(series[0], "fake/overlap", cache=False).results) == 1
+    shuffled = pandas.DataFrame(ROWS)[["reference", "query", "chunks"]]
+    for rows in ([*shuffled.itertuples()], shuffled.itertuples(), [*shuffled.itertuples(index=False)]):
+        named = evaluate(rows, "fake/overlap", cache=False)
+        assert [result.trace.query for result in named.results] == [row["query"] for row in ROWS]
+    assert len(evaluate(next(shuffled.itertuples()), "fake/overlap", cache=False).results) == 1
 
 
 def test_a_result_prints_in_ten_lines() -> None:

@@ -117,7 +117,7 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
         return MemoryRows("arrow", data)
     if _is(data, "pyarrow", "RecordBatch"):
         return MemoryRows("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
-    if isinstance(data, Trace | Mapping) or is_row(data):
+    if isinstance(data, Trace | Mapping) or is_row(data) or hasattr(data, "_asdict"):
         return MemoryRows("list", [data])
     if _is(data, "pandas", "Series"):
         if set(ROW) <= {str(label) for label in data.index}:
@@ -168,6 +168,9 @@ def record_of(item: Any) -> Any:
         return item
     if isinstance(item, Mapping) or _is(item, "pandas", "Series"):
         return {str(key): cell(value) for key, value in item.items()}
+    named = item._asdict() if isinstance(item, tuple) and hasattr(item, "_asdict") else None
+    if named is not None and ("query" in named or not is_row(item)):  # as `itertuples` yields them, with their index
+        return {key: cell(value) for key, value in named.items() if key != "Index"}
     if is_row(item):
         return dict(zip(ROW, map(cell, item), strict=True))
     return item
