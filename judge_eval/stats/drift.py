@@ -35,15 +35,21 @@ class SameJudge:
     """The mean distance between an anchor's shares before and now, beyond what chance alone makes of it."""
     p_fall: float
     """Of as few 1s now, or fewer, if each anchor's answers had come in any order."""
+    p_rise: float
+    """Of as many 1s now, or more, likewise."""
     p_change: float
     """Of shares that differ as much from the earlier ones, or more, in whichever direction."""
 
-    def alarm(self, *, labelled: bool = True) -> Literal["fall", "change"] | None:
-        """Return what shows another judge: fewer right answers (if 1 is right), or more changed than by repeats."""
-        level = ALARM / 2 if labelled else ALARM
-        if labelled and self.p_fall <= level and self.before - self.now >= LEAST:
-            return "fall"
-        return "change" if self.p_change <= level and self.changed >= LEAST else None
+    def p_share(self, *, labelled: bool) -> float:
+        """Return the p of a share of 1s that fell (labelled: 1 is right), or that moved either way."""
+        return self.p_fall if labelled else min(1.0, 2 * min(self.p_fall, self.p_rise))
+
+    def alarm(self, *, labelled: bool = True) -> Literal["share", "change"] | None:
+        """Return what shows another judge: the share of 1s, or more answers that changed than by repeats."""
+        moved = self.before - self.now if labelled else abs(self.before - self.now)
+        if self.p_share(labelled=labelled) <= ALARM / 2 and moved >= LEAST:
+            return "share"
+        return "change" if self.p_change <= ALARM / 2 and self.changed >= LEAST else None
 
 
 def same_judge(before: npt.ArrayLike, now: npt.ArrayLike) -> SameJudge:
@@ -67,7 +73,7 @@ def same_judge(before: npt.ArrayLike, now: npt.ArrayLike) -> SameJudge:
     b, h = np.nansum(first, axis=1).astype(np.int64), np.nansum(last, axis=1).astype(np.int64)
     there = (m > 0) & (k > 0)
     if not there.any():
-        return SameJudge(0, math.nan, math.nan, 0.0, 1.0, 1.0)
+        return SameJudge(0, math.nan, math.nan, 0.0, 1.0, 1.0, 1.0)
     # Shares are compared, so an anchor with fewer answers weighs as much as the others; most have all of them.
     cells, counts = np.unique(np.column_stack([m, k, b + h])[there], axis=0, return_counts=True)
     hits, unlike, most, by_chance = np.ones(1), np.ones(1), int(np.lcm.reduce((m * k)[there])), 0.0
@@ -86,6 +92,7 @@ def same_judge(before: npt.ArrayLike, now: npt.ArrayLike) -> SameJudge:
         now=float((h[there] / k[there]).mean()),
         changed=(apart / most - by_chance) / int(there.sum()),
         p_fall=min(1.0, float(hits[: seen + 1].sum())),
+        p_rise=min(1.0, float(hits[seen:].sum())),
         p_change=min(1.0, float(unlike[apart:].sum())),
     )
 

@@ -220,9 +220,9 @@ class DriftReport(Record):
 def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftReport:
     """Say whether the judge of the last look is the judge of the baseline.
 
-    The verdicts are tested for any change, and with labels also the share of right ones for a fall, since a judge whose
-    flips cancel is another judge too. The last look and the last four are tested, each at .05 / 104 over both tests:
-    false alarms in a year of weekly looks are at most .05.
+    The verdicts are tested for any change, since a judge whose flips cancel is another judge too. With labels the share
+    of right ones is tested for a fall, else that of relevant ones for a move either way. The last look and the last
+    four are tested, each at .05 / 104 over both tests: false alarms in a year of weekly looks are at most .05.
 
     Raises:
         DataError: The history has no look.
@@ -327,9 +327,9 @@ def _verdict(
     flips = f"{became[0]} became relevant, {became[1]} irrelevant"
     for window, test in tests.items():
         looks = "this look" if window == 1 else f"the last {window} looks"
-        if (alarm := test.alarm(labelled=labelled)) == "fall":
+        if (alarm := test.alarm(labelled=labelled)) == "share":
             went = f"the share of {what} went from {test.before:.3f} to {test.now:.3f} in {looks}"
-            return "drifted", f"{went} (p={test.p_fall:.2g}; {flips})"
+            return "drifted", f"{went} (p={test.p_share(labelled=labelled):.2g}; {flips})"
         if alarm == "change":
             shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}"
             changed = f"the verdicts changed more than repeats do in {looks} (p={test.p_change:.2g}; {flips})"

@@ -23,6 +23,7 @@ from tests.support.verdicts import judged, traces_of
 NAMES = [f"t{k:03d}" for k in range(40)]
 PLACES = [(name, letter) for name in NAMES for letter in "abc"]
 RELEVANT = {place for place in PLACES if place[1] == "a"}
+OTHERS = {place for place in PLACES[:36] if place[1] == "b"}
 Relevant: TypeAlias = set[tuple[str, str]]
 GONE = {place for place in PLACES[:30] if place[1] == "a"}
 SWAPPED = {place for place in PLACES[:18] if place[1] == "a"} | {place for place in PLACES[30:48] if place[1] == "a"}
@@ -187,6 +188,16 @@ def test_a_judge_whose_flips_cancel_is_another_judge(tmp_path: Path, was: Releva
     assert report.why.startswith("the verdicts changed more than repeats do in this look (p=")
     assert f"{report.became_relevant} became relevant, {report.became_irrelevant} irrelevant" in report.why
     assert report.became_irrelevant == len(was - now) >= 6
+
+
+def test_one_way_flips_against_an_older_run_without_labels_are_drift(tmp_path: Path) -> None:
+    """Asked once then and once now, flips both ways may be repeats; flips one way are another judge."""
+    earlier = asked(RELEVANT, labelled=False)
+    report = watch_judge(lambda _: asked(RELEVANT - SWAPPED - GONE, labelled=False), tmp_path / "h.jsonl", earlier)
+    assert (report.verdict, report.labelled) == ("drifted", False)
+    assert report.why.startswith("the share of relevant verdicts went from 0.333 to ")
+    both = watch_judge(lambda _: asked(RELEVANT ^ SWAPPED ^ OTHERS, labelled=False), tmp_path / "i.jsonl", earlier)
+    assert both.verdict == "cannot say"
 
 
 def test_flips_that_repeats_can_do_are_counted_in_the_reason(tmp_path: Path) -> None:
