@@ -18,9 +18,10 @@ def imported_view(imported: Imported) -> View:
             f"{imported.open:,} requests are open"
         )
     ]
-    if imported.doubled or imported.unreadable:
-        lines = f"{imported.doubled:,} lines are repeated, {imported.unreadable:,} are not replies"
-        blocks.append(Remark("lines", lines))
+    several = ((imported.doubled, "line is repeated", "lines are repeated"),
+               (imported.unreadable, "line is no reply", "lines are no replies"))  # fmt: skip
+    if told := ", ".join(counted(number, one, many) for number, one, many in several if number):
+        blocks.append(Remark("lines", told))
     for counts, words in ((imported.declined, "declined by the server"), (imported.unanswered, "not answered")):
         blocks += [Remark(words, f"{n:,} {words}: {message}") for message, n in counts.most_common(3)]
     return View("import", (Section("import", tuple(blocks)),))

@@ -106,7 +106,7 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         half.write_text("\n".join([*reversed(lines[:20]), '{"custom_id": "zz"}', lines[30][:50]]))
         values = call("batch", "import", folder, half, "--finish", "later", code=3)
         assert "20 replies went into the cache" in values.output
-        assert "2 are not replies" in values.output
+        assert "2 lines are no replies" in values.output
         rest = tmp_path / "rest.jsonl"
         rest.write_text("\n".join(lines[15:]))
         server.paid.clear()

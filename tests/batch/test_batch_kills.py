@@ -8,7 +8,7 @@ from tests.support.batch_server import BatchServer
 from tests.support.batching import moody
 from tests.support.killing import Killer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # a dozen processes a test
 
 
 def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> None:

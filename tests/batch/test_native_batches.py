@@ -134,6 +134,7 @@ def test_another_batch_of_the_same_size_is_not_taken(tmp_path: Path, data: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @wires
 def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
     """However often the steps are killed, each request is paid once and none is lost."""
