@@ -99,9 +99,9 @@ export function claimGrid(told, chunks) {
     more, detail);
 }
 
-// The blocks of a view: its sentences, and its tables with a cell for each kind of column.
-export function drawBlocks(blocks, label) {
-  return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? "h3" : "p.sentence", block.text)));
+// The blocks of a view: its sentences, strong ones as headings, and its tables with a cell for each kind of column.
+export function drawBlocks(blocks, label, heading = "h3") {
+  return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? heading : "p.sentence", block.text)));
 }
 
 const RIGHT = new Set(["number", "share", "count", "signed", "p"]);

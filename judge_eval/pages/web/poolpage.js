@@ -9,8 +9,8 @@ export async function poolPage(root, data) {
   document.title = data.title;
   const [opening, ...others] = data.sections;
   root.replaceChildren(topBar(served), el("main", null,
-    el("header.head", null, quoted("h1", data.title), drawBlocks(opening.blocks.filter((block) => block.type !== "headline"))),
-    others.map((section) => el("section.pooled", null, section.name === "added" && el("p.note", null, phrase("poolpage.legend")), drawBlocks(section.blocks)))));
+    el("header.head", null, quoted("h1", data.title), drawBlocks(opening.blocks.filter((block) => block.type !== "headline"), undefined, "h2")),
+    others.map((section) => el("section.pooled", null, section.name === "added" && el("p.note", null, phrase("poolpage.legend")), drawBlocks(section.blocks, undefined, "h2")))));
   document.documentElement.dataset.ready = "true";
 }
 
