@@ -1,12 +1,12 @@
 """Estimates from a sample of a pool against full judging of TREC collections: bias, order of systems, coverage.
 
-    python -m benchmarks.pool_sampling FOLDER [--draws 200] [--shares .1,.2,.3,.5]
+    python -m benchmarks.pool_sampling FOLDER [--draws 200] [--shares .1,.2,.3,.5] [--listed]
 
 FOLDER holds `dl19`, `dl20` or `covid-r1`, each with runs (`*.run.gz`) and judgments (`qrels*`). The pool is all that
-was judged; the first ranks of each system are judged in full, as `run --pool-budget` does. Kendall's tau of n systems
-moves in steps of 4 / (n (n - 1)): .133 for the six of dl19 and dl20, .026 for the 13 of covid-r1. For coverage,
-questions are drawn with replacement, each with a sample of its own, and the interval must hold the mean of all
-questions. The bars are those at 30%.
+was judged (`--listed`: of that what one of the systems lists); the first ranks of each system are judged in full, as
+`run --pool-budget` does. Kendall's tau of n systems moves in steps of 4 / (n (n - 1)): .133 for the six of dl19 and
+dl20, .026 for the 13 of covid-r1. For coverage, questions are drawn with replacement, each with a sample of its own,
+and the interval must hold the mean of all questions. The bars are those at 30%.
 """
 
 from __future__ import annotations
@@ -54,14 +54,17 @@ class Outcome(NamedTuple):
     half_width: float
 
 
-def topics_of(folder: Path) -> list[Topic]:
+def topics_of(folder: Path, listed: bool = False) -> list[Topic]:
     """Read a collection."""
     qrels = read_qrels(next(folder.glob("qrels*")))
     paths = sorted(folder.rglob("*.run.gz"))
     runs = [read_run(path) for path in paths[:: max(1, len(paths) // MOST_SYSTEMS)]]
-    return [
-        _topic(qrels[topic], [trec_order(run.get(topic, {})) for run in runs], LEAST[folder.name]) for topic in qrels
-    ]
+    topics = []
+    for topic, judged in qrels.items():
+        ranked = [trec_order(run.get(topic, {})) for run in runs]
+        there = {document for each in ranked for document in each} if listed else judged.keys()
+        topics.append(_topic({d: g for d, g in judged.items() if d in there}, ranked, LEAST[folder.name]))
+    return topics
 
 
 def _topic(judged: dict[str, int], ranked: list[list[str]], least: int) -> Topic:
@@ -84,9 +87,9 @@ def _estimates(topic: Topic, share: float, seed: int) -> tuple[NDArray[np.float6
     return np.array(rows), int(drawn.sum())
 
 
-def simulate(folder: Path, share: float, draws: int) -> Iterator[Outcome]:
+def simulate(folder: Path, share: float, draws: int, listed: bool = False) -> Iterator[Outcome]:
     """Yield what a share gives, by metric."""
-    topics = topics_of(folder)
+    topics = topics_of(folder, listed)
     truth = np.array([_estimates(topic, 1.0, 0)[0] for topic in topics]).mean(axis=0)
     sums, taus, judged = np.zeros(truth.shape), np.zeros(len(METRICS)), 0
     held, widths = np.zeros(truth.shape), np.zeros(truth.shape)
@@ -117,11 +120,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--shares", default=".1,.2,.3,.5")
+    parser.add_argument("--listed", action="store_true")
     options = parser.parse_args()
     print("collection  share  metric     judged   bias     tau    coverage  half width")
     for name in LEAST:
         for share in map(float, options.shares.split(",") if (options.folder / name).is_dir() else ()):
-            for o in simulate(options.folder / name, share, options.draws):
+            for o in simulate(options.folder / name, share, options.draws, options.listed):
                 print(
                     f"{o.collection:10}  {o.share:5.0%}  {o.metric:9}  {o.judged:6.3f}  {o.bias:.4f}  {o.tau:6.3f}  "
                     f"{o.coverage:8.3f}  {o.half_width:.4f}",

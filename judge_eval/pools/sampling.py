@@ -29,6 +29,9 @@ from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surel
 
 CUTOFF = 10
 """The cutoff of the estimates if no metric of the run has one."""
+ENOUGH = 18
+"""With fewer chunks drawn by chance, a question on average, Recall, AP and NDCG have no interval: their bias, of the
+last relevant chunks that a small sample misses, would pass it."""
 SHARES = (0.1, 0.2, 0.3, 0.5)
 _BUDGET = re.compile(r"(\$)?\s*([0-9]+(?:\.[0-9]+)?)\s*(calls|tokens)?")
 
@@ -94,10 +97,10 @@ def sample_pool(
 ) -> PoolSample:
     """Draw the chunks to be judged: the first ranks in full, of the rest a stratified sample of each question.
 
-    The first three ranks are judged in full, and those down to `k` as far as three quarters of the share go. Strata go
-    by how likely a chunk is relevant: by the verdicts of a cheap judge, then by its ranks in this list and in those of
-    the pool. Chunks with a verdict in the pool count in full, and are not judged again. A chunk that several lists have
-    is drawn by the same number, so their samples overlap.
+    The first three ranks are judged in full, and those down to `k` as far as they leave 14 chunks of a question, or
+    half of its sample, to be drawn by chance. Strata go by how likely a chunk is relevant: by the verdicts of a cheap
+    judge, then by its ranks in this list and in those of the pool. Chunks with a verdict in the pool count in full, and
+    are not judged again. A chunk that several lists have is drawn by the same number, so their samples overlap.
 
     Args:
         traces: What to judge.
@@ -167,8 +170,11 @@ class SampleReport(Record):
     chunks: int
     judged: int
     """With a verdict."""
+    drawn: float
+    """How many chunks of a question were drawn by chance, on average; of those that were judged in full none."""
     figures: dict[str, Figure]
-    """By metric the mean over questions; the interval covers the choice of questions and of chunks."""
+    """By metric the mean over questions; the interval covers the choice of questions and of chunks. None for ratios if
+    fewer than `ENOUGH` were drawn."""
     half_widths: dict[str, tuple[float | None, ...]]
     """By metric about half the width of the interval if other shares (`SHARES`) of the chunks were judged."""
 
@@ -184,7 +190,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         return None
     k = k or first_cutoff(run.manifest.metrics)
     scale, cluster = scale_of(run), run.manifest.intervals.cluster
-    values, variances, clusters, chunks, judged = [], [], [], 0, 0
+    values, variances, clusters, chances, chunks, judged = [], [], [], [], 0, 0
     for result in run.results:
         trace, listed = result.trace, len(result.outcomes)
         known = {} if trace.pool is None else trace.pool.grades
@@ -196,19 +202,23 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         values.append([each.value for each in estimates.values()])
         variances.append([each.variance for each in estimates.values()])
         clusters.append(cluster_of(trace, cluster))
+        if not pool.judged.all():
+            chances.append(int(pool.judged[np.array(strata) > 0].sum()))
         chunks, judged, names = chunks + listed, judged + int(pool.judged[:listed].sum()), list(estimates)
     if not values:
         return None
     table, share = np.array(values), judged / max(chunks, 1)
     sampling = np.array(variances).mean(axis=0) / len(table)
-    figures, halves = {}, {}
+    figures, halves, drawn = {}, {}, float(np.mean(chances)) if chances else 0.0
     for column, name in enumerate(names):
         most = None if name.startswith("DCG") else max(1.0, float(table[:, column].max()))
         limits = (0.0, most)  # an unbiased estimate may pass 1
         figure = Figure.of(mean_interval(table[:, column], clusters=fill_clusters(clusters), limits=limits))
+        if chances and drawn < ENOUGH and not name.startswith(("P@", "DCG")):
+            figure = figure.but(interval=None)
         figures[name] = figure
         halves[name] = _half_widths(figure, float(sampling[column]), share)
-    return SampleReport(chunks=chunks, judged=judged, figures=figures, half_widths=halves)
+    return SampleReport(chunks=chunks, judged=judged, drawn=drawn, figures=figures, half_widths=halves)
 
 
 def _half_widths(figure: Figure, sampling: float, share: float) -> tuple[float | None, ...]:

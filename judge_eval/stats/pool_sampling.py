@@ -11,8 +11,8 @@ Flags = npt.NDArray[np.bool_]
 
 SURE = 3
 """The first ranks that are drawn for sure, whatever they take."""
-SURE_SHARE = 0.75
-"""The part of a sample that deeper ranks, down to the cutoff, may take before they are sampled too."""
+LEFT = 14
+"""How many chunks deeper ranks leave to be sampled; of a sample of less than twice as many they leave half."""
 STRATUM = 4
 """How many chunks of each stratum are drawn, about."""
 TILT = 8.0
@@ -24,8 +24,8 @@ _E = 1e-5
 def drawn_surely(ranks: npt.ArrayLike, size: int, k: int) -> Flags:
     """Return which chunks are drawn for sure: those of the first `SURE` ranks, and of more if they leave enough.
 
-    Ranks down to `k` are, one after the other, as long as all these take at most `SURE_SHARE` of the sample: then P and
-    DCG at K are exact, and systems keep their order by them.
+    Ranks down to `k` are, one after the other, as long as they leave `LEFT` chunks or half of the sample: then P and
+    DCG at K are exact, and systems keep their order by them. More would leave too few for what recall rests on.
 
     Args:
         ranks: The best rank of each chunk in any list, from 1.
@@ -33,7 +33,8 @@ def drawn_surely(ranks: npt.ArrayLike, size: int, k: int) -> Flags:
         k: The cutoff of the metrics.
     """
     best = np.asarray(ranks)
-    fitting = [depth for depth in range(SURE + 1, k + 1) if (best <= depth).sum() <= SURE_SHARE * size]
+    most = size - min(LEFT, size / 2)
+    fitting = [depth for depth in range(SURE + 1, k + 1) if (best <= depth).sum() <= most]
     result: Flags = best <= max(fitting, default=SURE)
     return result
 

@@ -24,4 +24,6 @@ def sample_sections(run: Run) -> Iterator[Section]:
         f"{report.judged:,} of {counted(report.chunks, 'chunk')} judged ({report.judged / max(1, report.chunks):.0%}), "
         "the first ranks in full; the intervals include the sampling"
     )
+    if any(figure.interval is None for figure in report.figures.values()) and report.drawn:
+        text += f"; {report.drawn:.0f} chunks of a question were drawn by chance, too few for intervals of ratios"
     yield Section("sample", (Sentence(text), TableBlock("sample", columns, rows)))

@@ -109,6 +109,7 @@ def test_a_budget_judges_a_sample_and_says_what_it_means_for_all(desk: Desk) -> 
     assert made.code == 0, made.err
     assert "200 of 400 chunks judged (50%), the first ranks in full" in made.out
     assert "half width at 30%" in made.out
+    assert "5 chunks of a question were drawn by chance, too few for intervals of ratios" in made.out
     (manifest,) = [
         json.loads(p.read_text()) for p in desk.folder.glob("runs/*/manifest.json") if "pool_sample" in p.read_text()
     ]

@@ -102,10 +102,10 @@ def test_the_draw_keeps_its_promises() -> None:
 
 
 def test_first_ranks_are_drawn_as_far_as_the_sample_goes() -> None:
-    """Three ranks always; down to the cutoff while they take at most three quarters of the sample."""
+    """Three ranks always; down to the cutoff while they leave half of the sample, and of a large one 14 chunks."""
     ranks = np.arange(1, 41)
-    assert [int(drawn_surely(ranks, size, 10).sum()) for size in (2, 4, 8, 12, 14, 40)] == [3, 3, 6, 9, 10, 10]
-    assert int(drawn_surely(np.repeat(ranks, 3), 20, 10).sum()) == 15
+    assert [int(drawn_surely(ranks, size, 10).sum()) for size in (2, 4, 8, 12, 20, 40)] == [3, 3, 4, 6, 10, 10]
+    assert int(drawn_surely(np.repeat(ranks, 3), 36, 10).sum()) == 21
 
 
 def test_lists_that_share_chunks_share_their_samples() -> None:
