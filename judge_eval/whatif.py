@@ -201,11 +201,10 @@ class _Known:
         self._outcomes: dict[int, tuple[Outcome, ...]] = {}
         self._numbers: dict[int, list[int]] = {}
         self.session: RunSession
-        self._packers: list[Packer | None] = [None] * len(lists.runs)
         self._made: Packer | None = None
         if metrics is not None:
             self._made = Packer(metrics, lists.first.intervals.cluster)
-            self._packers = [
+            lists.read.packers = [
                 Packer(metrics, run.manifest.intervals.cluster) if set(metrics) <= set(run.manifest.metrics) else None
                 for run in lists.runs
             ]
@@ -214,10 +213,6 @@ class _Known:
         """Make the lists, with their positions; the last of them completes what the manifest says of the verdicts."""
         ids, verdicts, position = TraceIds("in row", self.session.remarks.add), 0, 0
         for block in self._lists.read:
-            for packer, results, passages in zip(self._packers, block.results, block.passages, strict=True):
-                if packer is not None:
-                    for result, numbers in zip(results, passages, strict=True):
-                        packer.add(result, numbers)
             chunks = KnownChunks(block)
             for made, outcomes, places in self._lists.maker.made(chunks):
                 try:
@@ -244,10 +239,10 @@ class _Known:
     def columns(self, made: Run) -> dict[str, Columns]:
         """Return by run the columns that were packed, in the order of its results."""
         out = {} if self._made is None else {made.id: self._made.done()}
-        packed = zip(self._lists.runs, self._packers, self._lists.read.places, strict=True)
-        for number, (run, packer, places) in enumerate(packed):
+        read = self._lists.read
+        for number, (run, packer, places) in enumerate(zip(self._lists.runs, read.packers, read.places, strict=True)):
             if packer is not None:
-                left = self._lists.read.left(number)
+                left = read.left(number)
                 for result in run.results_at(left):
                     packer.add(result)
                 out[run.id] = packer.done().at(np.argsort(np.concatenate([places, left])))

@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import replacing
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT, Record, data_error, uncollected
-from judge_eval.runs.columns.packed import Hashes, Places, Small, hash_number, passage_number, question_hash
+from judge_eval.runs.columns.packed import Hashes, Packer, Places, Small, hash_number, passage_number, question_hash
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.records import TraceResult, name_of
@@ -345,6 +345,8 @@ class SideBySide:
         self.systems = tuple(each.system for each in _named_apart(map(_unread, runs)) if each.system is not None)
         self.places = np.array(_common([[(q.id, asked_of(q)) for q in run.questions()] for run in runs])).T
         """By run, where its results of the common questions are."""
+        self.packers: list[Packer | None] = [None] * len(runs)
+        """By run what packs its results as they are read."""
 
     def __len__(self) -> int:
         return len(self.places[0])
@@ -356,16 +358,25 @@ class SideBySide:
     def __iter__(self) -> Iterator[JoinedBlock]:
         for start in range(0, len(self), BLOCK):
             numbers: dict[tuple[str | None, str], int] = {}
-            parts, results, passages = [], [], []
-            for run, system, places in zip(self._runs, self.systems, self.places, strict=True):
-                part = _unread(run)
-                part.system = system
-                with uncollected():
-                    results.append([*run.results_at(places[start : start + BLOCK])])
-                passages.append([_numbered(result.trace.chunks, numbers) for result in results[-1]])
-                for result, known in zip(results[-1], passages[-1], strict=True):
-                    _take(part, result, run.manifest.intervals.cluster, known)
-                parts.append(part)
+            parts: list[_Lists] = []
+            results: list[list[TraceResult]] = []
+            passages: list[list[list[int]]] = []
+            with uncollected():
+                for run, system, places, packer in zip(
+                    self._runs, self.systems, self.places, self.packers, strict=True
+                ):
+                    part, cluster = _unread(run), run.manifest.intervals.cluster
+                    part.system = system
+                    parts.append(part)
+                    results.append([])
+                    passages.append([])
+                    for result in run.results_at(places[start : start + BLOCK]):  # all at once, while it is at hand
+                        known = _numbered(result.trace.chunks, numbers)
+                        _take(part, result, cluster, known)
+                        if packer is not None:
+                            packer.add(result, known)
+                        results[-1].append(result)
+                        passages[-1].append(known)
             rows = [(row,) * len(parts) for row in range(len(results[0]))]
             yield JoinedBlock(_Join(parts, None, self._settling).pool((), rows), tuple(results), tuple(passages))
 
