@@ -88,7 +88,8 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
     def share(plus: int, minus: int | None = None) -> Figure:
         def of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
             less = 0.0 if minus is None else sums[:, minus]
-            shares: NDArray[np.float64] = (sums[:, plus] - less) / sums[:, 0]
+            with np.errstate(invalid="ignore"):  # draws without a relevant chunk have no share, and are left out
+                shares: NDArray[np.float64] = (sums[:, plus] - less) / sums[:, 0]
             return shares
 
         estimate = draws.estimate(of)

@@ -35,6 +35,13 @@ def test_what_counts_ends_at_k() -> None:
     assert "; together they cover 75%" in added.sentence
 
 
+def test_draws_without_a_relevant_chunk_are_left_out() -> None:
+    """Of two questions one has a relevant chunk: some draws have none, and that is no warning of NumPy."""
+    added = what_each_adds(Pool.of([run_of("one", "a", "c"), run_of("two", "a", "c")]), 1)
+    assert added is not None
+    assert [each.share.value for each in added.each] == [1.0, 1.0]
+
+
 def test_the_best_pair_and_three_are_those_of_all_combinations() -> None:
     """Of four runs the best pair and three cover what no other combination exceeds; tags count their own."""
     lists = {"A": "a", "B": "ab", "C": "e", "D": "b"}
