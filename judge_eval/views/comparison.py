@@ -45,7 +45,7 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
         (
             Section("title", tuple(_opening(comparison))),
             Section("differences", (_differences(comparison),)),
-            *_attributions(comparison),
+            *attribution_sections(comparison),
             *slice_sections(comparison.slices, "no change"),
             Section("findings", tuple(_findings(comparison))),
             *_pairs(comparison),
@@ -86,7 +86,8 @@ def _differences(c: Comparison) -> TableBlock:
     return make_table("differences", columns, rows)
 
 
-def _attributions(c: Comparison) -> Iterator[Section]:
+def attribution_sections(c: Comparison) -> Iterator[Section]:
+    """List of each difference what retrieval and what the judge contributes; nothing if one judge judged all."""
     if not c.attributions:
         return
     several = len(c.runs) > 2

@@ -146,6 +146,7 @@ export async function comparePage(root, source, served) {
       el("p", null, data.sentences.sides),
       el("ul", null, data.warnings.map((text) => quoted("li", text)))),
     names.length ? table(columns, rows, { label: phrase("comparepage.table") }) : el("p.note", null, data.sentences.nothing),
+    drawBlocks(data.whose),
     el("details.about", null, el("summary", null, phrase("comparepage.sides")),
       el("p.dim", null, data.sentences.columns),
       data.notes.map((text) => quoted("p.dim", text)),
