@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from judge_eval.digest import digest_parts
@@ -30,8 +30,7 @@ def nonces_of(key: bytes, blocks: Sequence[Sequence[str]]) -> list[str]:
     # of them. No mark occurs in any of the texts, whichever block they are of, and no two marks are equal: whatever a
     # text holds, it holds no fence of this conversation. Whoever knows the key can tell a mark before it is made.
     whole = "\n".join(text for block in blocks for text in block)
-    data = [digest_parts(block) for block in blocks]
-    marks = [_mark(key, each) for each in data]
+    data, marks = map(list, zip(_drawn(key, *blocks[0]), *(_draw(key, *block) for block in blocks[1:]), strict=True))
     while redrawn := _taken(marks, whole):
         # From all texts: no text can hold the marks that are drawn because of it.
         salt = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
@@ -39,6 +38,15 @@ def nonces_of(key: bytes, blocks: Sequence[Sequence[str]]) -> list[str]:
             data[place] = hashlib.sha256(data[place] + salt + place.to_bytes(8, "big")).digest()
             marks[place] = _mark(key, data[place])
     return marks
+
+
+def _draw(key: bytes, *block: str) -> tuple[bytes, str]:
+    data = digest_parts(block)
+    return data, _mark(key, data)
+
+
+_drawn = lru_cache(64)(_draw)
+"""What all requests of a trace have in common is drawn once."""
 
 
 def _mark(key: bytes, data: bytes) -> str:

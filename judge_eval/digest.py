@@ -24,6 +24,13 @@ def compact_json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
+def texts_json(value: Any) -> bytes:
+    """Write JSON without numbers as `compact_json` does, sparing the search for NaN, which takes longer."""
+    with suppress(ValueError):
+        return to_json(value)
+    return compact_json(value)
+
+
 def digest_json(value: Any) -> str:
     """Digest a JSON value: the SHA-256 of its `canonical_json` in UTF-8, 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from judge_eval.digest import canonical_json, compact_json
+from judge_eval.digest import canonical_json, compact_json, texts_json
 from judge_eval.errors import ConfigError
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http import capabilities
@@ -41,7 +41,7 @@ class Bodies:
         seed = self.seed(request, can)
         if seed is not None:
             more += f',"seed":{seed}'
-        return b'{"messages":' + compact_json(messages) + (more + tail).encode()
+        return b'{"messages":' + texts_json(messages) + (more + tail).encode()
 
     def parts(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
         """Return what all requests of a form share: words for the system text, and fields as JSON's end."""
