@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.examples import USUAL
 
+# Threads that share a small matrix spin more than they compute, and take the cores of the other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A busy machine is no fault: no case has a time, neither to be drawn nor to be run.
 settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=USUAL)
 # A change is judged by the same cases every time; what new cases find belongs to whoever runs them at home.
