@@ -198,9 +198,10 @@ class AiohttpConnection(Connection):
 
 def open_connection(endpoint: Endpoint, key: str, transport: Transport) -> Connection:
     """Make the connections; where the environment names a proxy, which aiohttp alone does not know, the SDK's."""
-    fast = transport != "httpx" and find_spec("aiohttp") is not None
+    # A call uses connections of aiohttp that only its third version has.
+    fast = transport != "httpx" and find_spec("aiohttp") is not None and version("aiohttp").startswith("3.")
     if transport == "aiohttp" and not fast:
-        raise needs_extra("the transport 'aiohttp' needs its package", "fast")
+        raise needs_extra("the transport 'aiohttp' needs its package, version 3", "fast")
     proxies = getproxies()
     if fast and not (proxies.get(urlsplit(endpoint.url).scheme) or proxies.get("all")):
         return AiohttpConnection(endpoint, key)

@@ -13,6 +13,7 @@ import pytest
 
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.llm.backend import Backend
+from judge_eval.llm.http import connection
 from judge_eval.llm.http.openai import create
 from tests.support.canned import Canned, reply
 from tests.support.chat_server import ChatServer
@@ -256,3 +257,14 @@ def test_scope_tells_keys_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "b")
     assert len(scopes | {create("m").scope}) == 4
     assert create("m").scope == create("m").scope
+
+
+def test_another_version_of_aiohttp_is_not_used(chat: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls rest on connections of aiohttp 3: with another version the SDK's client is used, or the call is refused."""
+    real = connection.version
+    monkeypatch.setattr(connection, "version", lambda name: "4.0.0" if name == "aiohttp" else real(name))
+    monkeypatch.setattr(connection, "AiohttpConnection", None)
+    chat.script(reply("binary"))
+    assert complete(create("m", base_url=chat.url)).text
+    with pytest.raises(ConfigError, match="version 3"):
+        complete(create("m", base_url=chat.url, transport="aiohttp"))
