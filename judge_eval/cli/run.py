@@ -80,7 +80,8 @@ def run(
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
     if (anchors := running.anchors) is not None and not running.dry_run:
-        history = anchors.with_name(f"{anchors.name}.drift.jsonl")
+        beside = anchors.with_name(f"{anchors.name}.drift.jsonl")  # where earlier versions kept it
+        history = beside if beside.exists() else keeping.out / beside.name
         with watching(quiet) as watch:
             seen = watch_judge(judging.anew(calling, numbers, anchors, watch), history)
         (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")

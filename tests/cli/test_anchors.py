@@ -13,7 +13,7 @@ def test_a_run_begins_with_its_anchors(desk: Desk) -> None:
     first = desk("run", "anchors.jsonl", "-m", "fake/overlap", "--anchors", "anchors.jsonl", "--label", "one", "-q")
     assert first.code == 0, first.err
     assert "anchors: baseline: " in first.err
-    assert (desk.folder / "anchors.jsonl.drift.jsonl").exists()
+    assert (desk.folder / "runs" / "anchors.jsonl.drift.jsonl").exists()
     second = desk("run", "anchors.jsonl", "-m", "fake/inverted", "--anchors", "anchors.jsonl", "--label", "two", "-q")
     assert second.code == 1
     assert "error: anchors: drifted: " in second.err

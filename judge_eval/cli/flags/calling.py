@@ -76,8 +76,8 @@ class RunningFlags:
     anchors: Annotated[
         Path | None,
         Setting(
-            "Ask anew about these labelled traces first, as `drift` does (history in FILE.drift.jsonl); judge nothing "
-            "if the judge drifted.",
+            "Ask anew about these labelled traces first, as `drift` does (history: FILE.drift.jsonl in the "
+            "folder of runs); judge nothing if the judge drifted.",
             metavar="FILE",
         ),
     ] = None
