@@ -46,11 +46,11 @@ def facts(run: EvalRun, bodies: Counter[str] | None = None) -> Facts:
     """Read the facts of a run."""
     results = {}
     for result in run.results:
-        outcome = result.model_dump(mode="json", exclude={"position", "trace", "digest", "v"})
-        calls = [
-            {name: value for name, value in call.items() if name not in ("key", "request_id")}
-            for call in outcome["calls"]
-        ]
+        outcome = json.loads(
+            json.dumps(result.model_dump(mode="json", exclude={"position", "trace", "digest", "v"})),
+            object_hook=lambda record: {name: value for name, value in record.items() if name != "request_id"},
+        )
+        calls = [{name: value for name, value in call.items() if name != "key"} for call in outcome["calls"]]
         results[result.trace_id] = {**outcome, "calls": sorted(calls, key=json.dumps)}
     tally = run.manifest.tally.model_dump(mode="json")
     counted = ("traces", "verdicts", "failed_verdicts", "failures", "unsupported", "stages")

@@ -220,10 +220,14 @@ class ResultsFile(Sequence[TraceResult]):
         self.path, self.manifest = path, manifest
         self._entries: NDArray[np.int64] | None = None
         self._stamp: tuple[int, ...] | None = None
+        self._unused = False
 
     @property
     def places(self) -> NDArray[np.int64]:
         """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
+        if self._unused:  # a resume may have written the file anew before it was read here
+            self._unused = False
+            self._entries = self._entries if self.unchanged() else None
         if self._entries is None:
             offsets, positions = array("q"), array("q")
             manifest = self.manifest
@@ -249,7 +253,7 @@ class ResultsFile(Sequence[TraceResult]):
         """Take over stored places if they are of results with this digest, and return whether they are."""
         if self.manifest is not None and not fits(self.manifest, sha256, len(places)):
             return False
-        self._stamp, self._entries = self.stamp(), places
+        self._stamp, self._entries, self._unused = self.stamp(), places, True
         return True
 
     def stamp(self) -> tuple[int, ...]:
