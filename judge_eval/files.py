@@ -13,6 +13,8 @@ from typing import IO, Literal
 
 _SAFELY = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """How every file that may lie in a stranger's folder is opened, where the system knows these flags."""
+_READ_AHEAD = 2**16
+"""Bytes: lines of results are about 10 kB, and few places of a file are read one by one."""
 
 
 def is_plain(path: Path) -> bool:
@@ -38,7 +40,7 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        return os.fdopen(number, mode, -1 if mode == "rb" else 0)
+        return os.fdopen(number, mode, _READ_AHEAD if mode == "rb" else 0)
     except BaseException:
         os.close(number)
         raise

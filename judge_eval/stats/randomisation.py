@@ -1,6 +1,7 @@
 """Randomisation tests, with the corrections that many comparisons need."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -75,9 +76,11 @@ def sign_flip_test(differences: npt.ArrayLike, *, permutations: int = 9999, seed
     # A byte of random bits picks the sum of up to eight differences: a fraction of the work of single bits.
     picked = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
     table = np.pad(d, (0, 8 * width - d.size)).reshape(width, 8) @ picked.T
-    for rows in block_sizes(permutations, d.size):
-        draws = np.ascontiguousarray(rng.integers(0, 256, size=(rows, width), dtype=np.uint8).T)
-        sums = np.full(rows, -d.sum())
+    sizes = block_sizes(permutations, d.size)
+    blocks = (rng.integers(0, 256, size=(rows, width), dtype=np.uint8) for rows in sizes)
+    while some := list(islice(blocks, 32)):
+        draws = np.ascontiguousarray(np.concatenate(some).T)
+        sums = np.full(draws.shape[1], -d.sum())
         for byte, drawn in zip(
             2 * table, draws, strict=True
         ):  # one row of the table at a time stays in the CPU's cache
