@@ -243,7 +243,7 @@ class _Known:
         for number, (run, packer, places) in enumerate(zip(self._lists.runs, read.packers, read.places, strict=True)):
             if packer is not None:
                 left = read.left(number)
-                for result in run.results_at(left):
+                for result in run.results_at(left, calls=False):
                     packer.add(result)
                 out[run.id] = packer.done().at(np.argsort(np.concatenate([places, left])))
         return out
@@ -371,7 +371,7 @@ def sweep(
         chunks = KnownChunks(block)
         for maker, column in zip(tried, columns[1:], strict=True):
             column.add((trace, outcomes) for trace, outcomes, _ in maker.made(chunks))
-    columns[0].add((each.trace, each.outcomes) for each in runs[0].results_at(read.left(0)))
+    columns[0].add((each.trace, each.outcomes) for each in runs[0].results_at(read.left(0), calls=False))
     before, *made = [column.values()[: len(read)] for column in columns]
     table, clusters = np.column_stack(made), columns[1].clusters(len(read))
     known = ~np.isnan(np.column_stack([table, before])).any(axis=1)

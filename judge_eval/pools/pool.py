@@ -290,7 +290,7 @@ def places_in(pool: Pool, span: range, chunks: Sequence[Chunk]) -> list[int | No
 
 def _read(run: Run) -> _Lists:
     source, cluster = _unread(run), run.manifest.intervals.cluster
-    for result in run.results:
+    for result in run.results_at(np.arange(len(run.results)), calls=False):
         _take(source, result, cluster)
     return source
 
@@ -370,7 +370,8 @@ class SideBySide:
                     parts.append(part)
                     results.append([])
                     passages.append([])
-                    for result in run.results_at(places[start : start + BLOCK]):  # all at once, while it is at hand
+                    # All at once, while a result is at hand.
+                    for result in run.results_at(places[start : start + BLOCK], calls=False):
                         known = _numbered(result.trace.chunks, numbers)
                         _take(part, result, cluster, known)
                         if packer is not None:

@@ -5,6 +5,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from judge_eval.errors import RunError
@@ -14,7 +15,7 @@ from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.journal import Journal, ResultsFile, encode
 from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.schema import Verdict
+from judge_eval.schema import Call, Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces
 
@@ -46,6 +47,22 @@ def result(position: int, score: float | None = 1.0) -> TraceResult:
 def positions(folder: Path) -> list[int]:
     """Read the positions of a run's results."""
     return [match.position for match in ResultsFile(folder / RESULTS)]
+
+
+def test_results_without_their_calls_are_the_same_otherwise(tmp_path: Path) -> None:
+    """Calls are left out by where they stand in a line, whatever the texts around them hold."""
+    odd = ',"calls":[{"key":"x"}],"votes":{},"trace":{"chunks":['
+    call = Call(key="0" * 64, chunk_ids=(odd, "b"), model=odd)
+    given = [result(0), result(1).but(calls=(call, call), votes={odd: (1,)}), result(2, None).but(calls=(call,))]
+    given[2] = given[2].but(
+        outcomes=(Verdict(chunk_id=given[2].trace.chunks[0].id, grade=1, relevant=True, reason=odd),)
+    )
+    journal = Journal(tmp_path / "run", MANIFEST_)
+    journal.append(given)
+    journal.close()
+    actual = ResultsFile(tmp_path / "run" / RESULTS)
+    assert list(actual) == given
+    assert list(actual.at(np.arange(3), calls=False)) == [each.but(calls=()) for each in given]
 
 
 def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:
