@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
 from judge_eval.files import open_plain, replacing, write_atomically
-from judge_eval.foreign import RepeatedKeyError
+from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
@@ -304,7 +304,7 @@ class ResultsFile(Sequence[TraceResult]):
             start = line.find(_TRACE)
             end = line.find(_CHUNKS, start)
             try:
-                yield AskedTrace(**json.loads(line[start + len(_TRACE) - 1 : end] + b"}"))
+                yield AskedTrace(**read_json(line[start + len(_TRACE) - 1 : end] + b"}"))
             except (ValueError, TypeError):
                 yield AskedTrace.of(read_result(line, self.path, number).trace)
 
