@@ -17,7 +17,7 @@ from judge_eval.llm.options import Options  # noqa: E402
 from tests.support.canned import error  # noqa: E402
 from tests.support.chat_server import ChatServer  # noqa: E402
 from tests.support.command import Shell  # noqa: E402
-from tests.support.runs import things  # noqa: E402
+from tests.support.runs import things, unnamed  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -61,7 +61,7 @@ def test_two_nodes_give_the_run_of_one_process(cluster: object, tmp_path: Path) 
             row["chunks"] = [{"id": chunk["id"], "text": chunk["text"]} for chunk in row["chunks"]]
         actual = judge_dataset(ray.data.from_items(rows), evaluator, workers=2).take_all()
     lines = [(run.folder / "results.jsonl").read_text() for run in (alone, spread) if run.folder]
-    assert lines[0] == lines[1]
+    assert unnamed(lines[0]) == unnamed(lines[1])
     assert spread.aggregates == alone.aggregates
     assert spread.manifest.tally == alone.manifest.tally
     results = {result.trace_id: result for result in alone.results}

@@ -19,7 +19,7 @@ from judge_eval.runs.keeping.transfer import NO_BASE, copy_results, piece_name, 
 from tests.support.chat_server import ChatServer
 from tests.support.object_storage import Machine, Stalling, storage, there
 from tests.support.ports import quiet_port
-from tests.support.runs import evaluator, traces
+from tests.support.runs import evaluator, traces, unnamed
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
@@ -59,11 +59,6 @@ def pieces(files: dict[str, bytes]) -> list[dict[str, str]]:
     """Read the lines that lie in pieces."""
     lines = [line for name in files if name.startswith("results-") for line in files[name].splitlines()]
     return [json.loads(line) for line in lines]
-
-
-def unnamed(results: bytes) -> bytes:
-    """Leave out the server's names of requests, which differ between runs."""
-    return re.sub(rb'"request_id":"[^"]*"', b"", results)
 
 
 @pytest.mark.slow
