@@ -67,11 +67,6 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     return report
 
 
-def pytest_collection_finish() -> None:
-    """Keep the garbage collector, a fifth of the time otherwise, from walking through all tests again and again."""
-    gc.freeze()
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out single tests that need other packages or services."""
     if config.getoption("--foreign"):
