@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, ClassVar, Unpack
 from weakref import WeakKeyDictionary
 
-from judge_eval.errors import CallError, DeniedError, RefusedError, TransientError
+from judge_eval.errors import DeniedError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
@@ -372,7 +372,7 @@ class TextServer(client.HttpBackend):
             self._unanswered = 0
             self._texts.clear()
             return completion
-        except CallError as error:
+        except Exception as error:  # it is the first call's; what this one has been answered is paid for
             last.fail(error)
         except BaseException:
             last.fail(TransientError("the call before it was stopped", kind="connection"))

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator, Trace
-from judge_eval.errors import CallError, DeniedError, RefusedError
+from judge_eval.errors import CallError, DeniedError, FatalCallError, RefusedError
 from judge_eval.llm.http.openai import OpenAI, create
 from judge_eval.llm.http.text_server import FILE, forget_forms
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.wire import Completion
-from tests.support.canned import Canned, error
+from tests.support.canned import Canned, error, reply
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.requests import ask
@@ -235,6 +235,24 @@ def test_one_odd_first_request_stops_nobody() -> None:
         # One of them was the last request before the first answer, in the least form.
         assert sum(each.dropped != () for each in others if isinstance(each, Completion)) <= 1
         assert [server.counts["400"], server.counts["paid"]] == [8, 11]
+
+
+def test_the_answer_to_the_last_request_is_kept_whatever_becomes_of_the_first_text() -> None:
+    """If sending the first text again ends in an error that ends a run, the other text's paid answer is returned."""
+
+    class Denying(Stubborn):
+        times = 0
+
+        def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+            self.times += b"text 0" in raw
+            return reply("401") if b"text 0" in raw and self.times > 7 else super().answer(raw, headers)
+
+    odd: Takes = lambda body: "text 0" not in json.dumps(body["messages"])  # noqa: E731
+    with Denying((odd, lambda: "florb")) as server:
+        first, *others = complete(create("m", base_url=server.url))
+        assert isinstance(first, FatalCallError)
+        assert server.counts["401"] == 1
+        assert sum(isinstance(each, Completion) for each in others) == server.counts["paid"] == 11
 
 
 @pytest.mark.parametrize("stopped", [[1], [0], [0, 1], [1, 2, 3, 4, 5]])
