@@ -1,6 +1,7 @@
 """Kills a run with -9 at random moments and resumes it: nothing is paid twice but what was in flight.
 
-Run `python -m benchmarks.kills`. The results must equal an uninterrupted run's byte for byte.
+Run `python -m benchmarks.kills`. The results must equal an uninterrupted run's byte for byte, but for the ids that the
+server gives to requests.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import time
 from pathlib import Path
 
 from benchmarks.support import dataset, environment, judge_eval, server, server_stats
+from tests.support.runs import unnamed
 
 START = 0.7
 """Seconds until the first call of a run, more or less."""
 
 
 def results(folder: Path) -> bytes:
-    """Read the results of the one run in a folder."""
+    """Read the results of the one run in a folder, without the ids of requests: each request has another."""
     (run,) = (folder / "runs").iterdir()
-    return (run / "results.jsonl").read_bytes()
+    return unnamed((run / "results.jsonl").read_bytes())
 
 
 def main() -> None:
