@@ -55,7 +55,7 @@ def report(
     judge-eval report latest -o report.html
     judge-eval report latest --baseline label:main --max-drop AP@5=0.03 --by tag
     judge-eval report label:main latest -o compare.html
-    judge-eval report label:main label:a label:b -o matrix.html
+    judge-eval report label:main label:a label:b --by tag -o matrix.html
     """
     from judge_eval.errors import ConfigError
     from judge_eval.pages.page import PageSettings
@@ -65,8 +65,6 @@ def report(
         raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
     if other and gates.has_limits:
         raise ConfigError("limits are shown on the page of one run; name one run, and --baseline")
-    if other and len(other) > 1 and numbers.by:
-        raise ConfigError("--by: slices stand on the page of one run, or of two that are compared; name one or two")
     first = chosen.loaded(remark)
     runs = [first, *(chosen.load(name, remark) for name in other or ())]
     if not other and (before := _baseline(chosen, first, baseline)) is not None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.compare.changes import KINDS, Kinds, change_of, most_moved, moved_between
+from judge_eval.compare.changes import KINDS, Kinds, Moved, change_of, most_moved, moved_between
 from judge_eval.compare.compare import scored_by, slices_between, weigh
 from judge_eval.compare.moved_claims import claim_changes
 from judge_eval.compare.pairing import Pairing
@@ -240,9 +240,7 @@ class ComparedRuns:
 
     def slices(self, by: Sequence[SliceBy] = ()) -> list[JSON]:
         """Return the blocks that list the change of each metric by slice."""
-        kinds = self.baseline.sliced_by(by)
-        figures = slices_between(self.baseline.run, [self.candidate.run], [self._moved], kinds) if kinds else []
-        return [block for each in slice_sections(figures, "no change") for block in blocks_data(each.blocks)]
+        return change_slices(self.baseline, [self.candidate.run], [self._moved], by)
 
     @property
     def metrics(self) -> dict[str, JSON]:
@@ -303,6 +301,15 @@ class ComparedRuns:
         before, after = self.pairs.values(self.pairs.first.metrics.index(metric))
         moved = [[row.id, row.deltas[metric]] for row in self.rows if abs(row.deltas.get(metric, 0)) > 1e-12]
         return {"list": sorted(moved, key=lambda pair: pair[1]), "zero": int((np.abs(after - before) <= 1e-12).sum())}
+
+
+def change_slices(
+    baseline: Table, candidates: Sequence[Run], moved: Sequence[Moved], by: Sequence[SliceBy]
+) -> list[JSON]:
+    """Return the blocks that list how each metric changes from a baseline to each candidate, by slice."""
+    kinds = baseline.sliced_by(by)
+    figures = slices_between(baseline.run, candidates, moved, kinds) if kinds else []
+    return [block for each in slice_sections(figures, "no change") for block in blocks_data(each.blocks)]
 
 
 def difference_data(difference: Difference) -> JSON:

@@ -12,14 +12,14 @@ from judge_eval.compare.compare import scored_by, weigh
 from judge_eval.compare.pairing import pair_traces
 from judge_eval.compare.record import Comparison
 from judge_eval.errors import ConfigError, DataError, MetricError
-from judge_eval.pages.compared import difference_data
+from judge_eval.pages.compared import change_slices, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow
 from judge_eval.runs.columns.packed import Columns, passage_number
 from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.views.data import JSON
@@ -86,7 +86,7 @@ class SeveralRuns:
             table.columns.only(names) if run is table.run else columns_of(run, names, key)
             for table, run in zip(self.tables, self.after, strict=True)
         ]
-        moved = [
+        self._moved = [
             moved_between(
                 (first.run, table.run),
                 (self.after[0], self.after[place]),
@@ -95,7 +95,7 @@ class SeveralRuns:
             )
             for place, table in enumerate(others, 1)
         ]
-        self.record = weigh(first.run, [table.run for table in others], moved)
+        self.record = weigh(first.run, [table.run for table in others], self._moved)
         self._groups = _grouped(self._columns)
         self.total = len(self._groups)
         chosen = np.arange(self.total)
@@ -147,6 +147,11 @@ class SeveralRuns:
         cell: JSON = {"strip": row.strip[:STRIP], "off": row.off[:STRIP], "ranks": len(row.strip)}
         cell["scores"] = dict(zip(self.names, values, strict=True))
         return {**cell, "id": row.id} if row.id != known_as else cell
+
+    def slices(self, by: Sequence[SliceBy] = ()) -> list[JSON]:
+        """Return the blocks that list how each metric changes from the first run to each other one, by slice."""
+        first, *others = self.tables
+        return change_slices(first, [table.run for table in others], self._moved, by)
 
     def in_full(self, place: int) -> JSON:
         """Return what each run says of a trace's chunks; a chunk is the same where title and text are."""
@@ -219,7 +224,7 @@ def _known(value: float) -> float | None:
     return None if value != value else value
 
 
-def matrix_page(several: SeveralRuns) -> JSON:
+def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
     """Return everything of the page of several runs but its rows."""
     record, shown = several.record, len(several.rows)
     against = {(each.metric, each.candidate): difference_data(each) for each in record.differences}
@@ -241,6 +246,7 @@ def matrix_page(several: SeveralRuns) -> JSON:
         ],
         "changed": [None, *record.changed],
         "common": [None, *record.paired],
+        "slices": several.slices(by),
         "shown": None if shown == several.total else {"n": shown, "of": several.total},
     }
 
@@ -278,7 +284,7 @@ def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[Matrix
 
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
     several = SeveralRuns([Table(with_labels(run), settings.most) for run in runs], settings.most)
-    data = matrix_page(several) | {"rows": [row.data() for row in several.rows]}
+    data = matrix_page(several, settings.by) | {"rows": [row.data() for row in several.rows]}
     items = (several.in_full(row.place) for row in several.rows)
     return PageData(f"{len(runs)} runs side by side", data, items)
 

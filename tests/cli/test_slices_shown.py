@@ -51,3 +51,21 @@ def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
         blocks = slices if isinstance(slices, list) else slices["AP@5"]
         assert {row[0] for row in blocks[0]["rows"]} == kinds
         assert {"cannot say"} >= {row[-1]["value"] for row in blocks[0]["rows"]}
+
+
+def test_three_runs_show_their_slices_in_every_form(desk: Desk) -> None:
+    """Terminal, Markdown, JSON and page hold the same figures, each candidate's corrected together by Holm."""
+    data = FIXTURES / "docs_qa.jsonl"
+    for rule in ("hash", "overlap", "inverted"):
+        assert desk("run", data, "-m", f"fake/{rule}", "--label", rule, "-q").code == 0
+    names = [f"label:{rule}" for rule in ("hash", "overlap", "inverted")]
+    shown = desk("compare", *names, "--by", "length", "-o", "a.md", "-o", "a.json")
+    assert "Slices against no change" in shown.out
+    assert "Slices against no change" in (desk.folder / "a.md").read_text()
+    figures = json.loads((desk.folder / "a.json").read_text())["slices"]
+    assert {f["figure"].split(", ")[1] for f in figures} == {"overlap", "inverted"}
+    assert (done := desk("report", *names, "--by", "length")).code == 0, done.err
+    found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
+    assert found is not None
+    table, _ = json.loads(found[1])["slices"]
+    assert {tuple(row[:4]) for row in table["rows"]} == {(f["by"], f["name"], f["figure"], f["n"]) for f in figures}
