@@ -33,8 +33,9 @@ from judge_eval.llm.stack import Stack
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.fusion import number_in
 from judge_eval.notebook import shown_by_default
+from judge_eval.pools.joining import Settling, SideBySide
 from judge_eval.pools.lists import KnownChunks, Maker
-from judge_eval.pools.pool import Pool, Settling, SideBySide
+from judge_eval.pools.pool import Pool
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.record import trusted

@@ -16,7 +16,7 @@ from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
-from judge_eval.pools.pool import Settling
+from judge_eval.pools.joining import Settling
 
 if TYPE_CHECKING:
     from judge_eval.pools.pool import Pool

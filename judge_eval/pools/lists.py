@@ -13,7 +13,7 @@ from judge_eval.metrics import mmr
 from judge_eval.metrics.fusion import Fusion, Items, RankedLists, interleaved, normalised, number_in, parameters
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import Values
-from judge_eval.pools.pool import JoinedBlock
+from judge_eval.pools.joining import JoinedBlock
 from judge_eval.pools.recipe import Recipe
 from judge_eval.pools.scoring import settled
 from judge_eval.record import trusted
@@ -24,19 +24,19 @@ _CUT: Final = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
 
 
 class KnownChunks:
-    """The chunks of a block's pool: each as the first run that has it shows it, with the outcome that counts."""
+    """The chunks of joined lists: each as the first run that has it shows it, with the outcome that counts."""
 
     def __init__(self, block: JoinedBlock) -> None:
-        self.pool, self._results = block.pool, block.results
-        self.questions = self.pool.rows
-        count, grades = len(self.questions), self.pool.grades.tolist()
+        self.joined, self._results = block.joined, block.results
+        self.questions = self.joined.rows
+        count, grades = len(self.questions), self.joined.grades.tolist()
         self._grades: list[int] = grades
         self.numbers = [0] * count
         """Of title and text; see `JoinedBlock.passages`."""
         shown: list[Chunk | None] = [None] * count
         said: list[Outcome | None] = [None] * count
         agrees = bytearray(count)
-        for (places, _), results, passages in zip(self.pool.lists, block.results, block.passages, strict=True):
+        for (places, _), results, passages in zip(self.joined.lists, block.results, block.passages, strict=True):
             at = iter(places.tolist())
             for result, numbers in zip(results, passages, strict=True):
                 for chunk, outcome, number in zip(result.trace.chunks, result.outcomes, numbers, strict=True):
@@ -57,7 +57,7 @@ class KnownChunks:
 
     def chunks(self, places: list[int], scores: list[float]) -> tuple[Chunk, ...]:
         """Return chunks as the new list shows them; a score of NaN is none."""
-        shown, names = self._shown, self.pool.chunk_ids
+        shown, names = self._shown, self.joined.chunk_ids
         made = [
             trusted(Chunk, {**shown[place].__dict__, "id": names[place], "score": score if score == score else None})
             for place, score in zip(places, scores, strict=True)
@@ -69,9 +69,9 @@ class KnownChunks:
         for place in places:
             if not self._counted[place]:
                 self._counted[place] = True
-                outcome, name, grade = self._said[place], self.pool.chunk_ids[place], self._grades[place]
+                outcome, name, grade = self._said[place], self.joined.chunk_ids[place], self._grades[place]
                 outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
-                self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.pool.scale)
+                self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.joined.scale)
         return tuple([self._said[place] for place in places])
 
     def trace(self, row: int) -> Trace:
@@ -133,8 +133,8 @@ class Maker:
         Raises:
             DataError: Scores are needed, and a chunk has none.
         """
-        pool, questions = chunks.pool, chunks.questions
-        lists, by_score = list(pool.lists), self._fusion is not None and self._fusion.method != "rrf"
+        joined, questions = chunks.joined, chunks.questions
+        lists, by_score = list(joined.lists), self._fusion is not None and self._fusion.method != "rrf"
         needed = by_score or self._least is not None or len(lists) == 1
         scores = [chunks.scores(system) for system in range(len(lists))] if needed else []
         if self._least is not None:
@@ -152,7 +152,7 @@ class Maker:
         if self.recipe.dedup:
             first = np.sort(np.unique(chunks.alike[order], return_index=True)[1])
             order, values = order[first], values[first]
-        starts = _starts(questions[order], len(pool.questions))
+        starts = _starts(questions[order], len(joined.questions))
         if self._lambda is not None:
             spans = [slice(start, end) for start, end in pairwise(starts.tolist())]
             moved = [span.start + self._diverse(chunks, order[span], values[span]) for span in spans]
@@ -161,13 +161,13 @@ class Maker:
         elif self.recipe.cut is not None:
             kept = np.arange(len(order)) - starts[questions[order]] < self.recipe.cut
             order, values = order[kept], values[kept]
-        return (order, _starts(questions[order], len(pool.questions))), values
+        return (order, _starts(questions[order], len(joined.questions))), values
 
     def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, tuple[Outcome, ...], list[int]]]:
         """Yield the new list of each question, with the outcomes and the places of its chunks."""
         (order, starts), scores = self.lists(chunks)
         places, values, begins = order.tolist(), scores.tolist(), starts.tolist()
-        for row, (question, _) in enumerate(chunks.pool.questions):
+        for row, (question, _) in enumerate(chunks.joined.questions):
             span = slice(begins[row], begins[row + 1])
             trace, listed = chunks.trace(row), chunks.chunks(places[span], values[span])
             fields = {name: getattr(trace, name) for name in Trace.model_fields}
@@ -182,20 +182,20 @@ class Maker:
         assert self._least is not None
         sign, value = self._least
         lists, kept = [], []
-        for (places, _), each in zip(chunks.pool.lists, scores, strict=True):
+        for (places, _), each in zip(chunks.joined.lists, scores, strict=True):
             if np.isnan(each).any():
-                name = chunks.pool.chunk_ids[places[np.isnan(each)][0]]
+                name = chunks.joined.chunk_ids[places[np.isnan(each)][0]]
                 raise DataError(f"chunk {name!r} has no score; a threshold needs the retriever's scores")
             there = each >= value if sign == ">=" else each <= value
             left = places[there]
-            lists.append((left, _starts(chunks.questions[left], len(chunks.pool.questions))))
+            lists.append((left, _starts(chunks.questions[left], len(chunks.joined.questions))))
             kept.append(each[there])
         return lists, kept
 
     @staticmethod
     def _check(chunks: KnownChunks, lists: list[RankedLists], scores: list[Values]) -> None:
         """Refuse lists without scores, or whose scores rise with the rank, as distances do."""
-        for system, (places, starts), each in zip(chunks.pool.systems, lists, scores, strict=True):
+        for system, (places, starts), each in zip(chunks.joined.systems, lists, scores, strict=True):
             rows, (begin, end) = np.flatnonzero(np.diff(starts)), (starts[:-1], starts[1:])
             rising = rows[each[begin[rows]] < each[end[rows] - 1]]
             for faulty, what in (
@@ -203,7 +203,7 @@ class Maker:
                 (rising, "scores rise with the rank"),
             ):
                 if faulty.size:
-                    question, _ = chunks.pool.questions[faulty[0]]
+                    question, _ = chunks.joined.questions[faulty[0]]
                     ranks = f"; {option('fuse', 'rrf')} needs ranks alone"
                     raise DataError(f"run {system.name}, trace {question!r}: {what}{ranks}")
 

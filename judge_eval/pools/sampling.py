@@ -14,7 +14,8 @@ from judge_eval.judges.kept import KeptVerdicts
 from judge_eval.llm.expected_usage import Plan, expect_output
 from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.metrics import parse_metric
-from judge_eval.pools.pool import Pool, asked_of, partners, places_in
+from judge_eval.pools.joining import asked_of, partners
+from judge_eval.pools.pool import Pool, places_in
 from judge_eval.pools.scoring import settled
 from judge_eval.record import Record
 from judge_eval.runs.folder.journal import cluster_of

@@ -13,7 +13,8 @@ from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, OUTSIDE
 from judge_eval.pools.adding import Added, what_each_adds
-from judge_eval.pools.pool import NO_GRADE, Conflict, Pool, System, asked_of, partners, places_in
+from judge_eval.pools.joining import NO_GRADE, Conflict, System, asked_of, partners
+from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judge_eval.pools.pool import passages_of
+from judge_eval.pools.joining import passages_of
 from judge_eval.record import Record
 from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.folder.records import TraceResult

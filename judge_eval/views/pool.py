@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from judge_eval.pools.adding import Added
-from judge_eval.pools.pool import SETTLED
+from judge_eval.pools.joining import SETTLED
 from judge_eval.pools.scoring import PoolReport
 from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted
