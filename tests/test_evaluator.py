@@ -264,9 +264,30 @@ def test_progress_is_told() -> None:
 def test_a_fatal_error_names_the_folder_and_keeps_what_was_judged(tmp_path: Path) -> None:
     """The run's folder says `failed`, and the error where to go on."""
     with pytest.raises(FatalCallError) as caught:
-        evaluator(FakeBackend(Stops(0))).evaluate(TWO, out=tmp_path)
+        evaluator(FakeBackend(Stops(1))).evaluate(TWO, out=tmp_path)
     folder = Path(str(caught.value.run_folder))
     assert json.loads((folder / "manifest.json").read_text())["status"] == "failed"
+
+
+def test_a_run_that_could_not_start_leaves_nothing(tmp_path: Path) -> None:
+    """If the first call ends it, no folder is left, nor those made for it; a folder of runs that stood before stays."""
+    stood = tmp_path / "stood"
+    stood.mkdir()
+    for out in (stood, tmp_path / "new" / "runs"):
+        with pytest.raises(FatalCallError) as caught:
+            evaluator(FakeBackend(Stops(0))).evaluate(TWO, out=out)
+        assert caught.value.run_folder is None
+    assert [*tmp_path.rglob("*")] == [stood]
+
+
+def test_a_run_that_goes_on_stays_though_its_first_call_fails(tmp_path: Path) -> None:
+    """What an earlier session left is never removed."""
+    with pytest.raises(FatalCallError) as caught:
+        evaluator(FakeBackend(Stops(1))).evaluate(TWO, out=tmp_path)
+    folder = Path(str(caught.value.run_folder))
+    with pytest.raises(FatalCallError):
+        evaluator(FakeBackend(Stops(0))).evaluate(TWO, out=tmp_path, resume=folder)
+    assert folder.is_dir()
 
 
 def test_one_evaluator_serves_many_evaluations() -> None:

@@ -20,7 +20,7 @@ from judge_eval.cli.flags.config import blamed
 from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.door import OutputError, complain, doors, remark
 from judge_eval.cli.stopping import TERMINATED, Terminated
-from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, StoreError, mask
+from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
 from judge_eval.llm.http.secrets import environment_secrets
 from judge_eval.spelling import OptionName, Spelling, spell
 
@@ -115,7 +115,7 @@ def _report(error: JudgeEvalError, spelling: Spelling, resumes: bool = True) -> 
         advise_resume(error.run_folder, resumes)
     # Resuming does not help if the key, the settings or the data are at fault.
     is_users = isinstance(error, FatalCallError | ConfigError | DataError)
-    return INCOMPLETE if kept and not is_users else USAGE
+    return INCOMPLETE if isinstance(error, MissError) or (kept and not is_users) else USAGE
 
 
 def flag_spelling(named: OptionName) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -358,6 +359,7 @@ class Journal:
         self.folder, self.manifest = folder, manifest
         self.index, self._size = Index(manifest.metrics, manifest.intervals.cluster), 0
         self._lock: IO[bytes] | None = None
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
             with _writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -469,6 +471,19 @@ class Journal:
         for file in (getattr(self, "_file", None), getattr(self, "_notes", None), self._lock):
             if file is not None:
                 file.close()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the folder was made for this run."""
+        return bool(self._made)
+
+    def discard(self) -> None:
+        """Close, and remove the folder and those above it that were made for a new run."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # a folder of runs that others use by now stays
+            for parent in self._made[1:]:
+                parent.rmdir()
 
 
 def missing_folder(folder: Path) -> RunError | None:

@@ -245,7 +245,11 @@ class RunSession:
                         yield self._keep(block)
             except BaseException as error:
                 self._keep(engine.take(), quietly=True)
-                self._close("failed" if isinstance(error, Exception) else "interrupted", quietly=True)
+                failed = isinstance(error, Exception)
+                if failed and self.journal and self.journal.is_new and not self._asked:
+                    self.journal.discard()
+                    raise
+                self._close("failed" if failed else "interrupted", quietly=True)
                 if isinstance(error, JudgeEvalError) and self.folder is not None:
                     error.run_folder = str(self.folder)
                 raise
@@ -272,6 +276,12 @@ class RunSession:
             rows.take(result)
         journal = None if self.folder is None else Journal(self.folder, manifest, rows.take, rows.settle)
         return replace(self, manifest=manifest, journal=journal, rows=rows, remembered=memory)
+
+    @property
+    def _asked(self) -> bool:
+        """Whether anything was answered, also by the cache; if not, a run that fails leaves no folder."""
+        taken = self._counting.taken()
+        return bool(len(self._index) or taken.calls or taken.hits)
 
     def _progress(self) -> Progress:
         if self.journal is not None:
