@@ -6,17 +6,29 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Final, get_args
 
 from judge_eval.compare.options import Gates, OnUndecided
-from judge_eval.compare.record import Attribution, Check, Checks, Comparison, Difference, LimitKind, Outcome
+from judge_eval.compare.record import (
+    MOST_MOVERS,
+    Attribution,
+    Check,
+    Checks,
+    Comparison,
+    Difference,
+    LimitKind,
+    Outcome,
+    TraceValue,
+)
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.metric import beyond
 from judge_eval.metrics.spec import ends
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.safe_text import counted
+from judge_eval.safe_text import counted, shortened
 from judge_eval.spelling import option
 from judge_eval.stats.intervals import FEW_TRIALS
 
@@ -254,10 +266,29 @@ def _check_mean(run: Run, limit: Limit, on_undecided: OnUndecided) -> Check:
     else:
         outcome = "passed"
         sentence = f"{limit.metric} is {a.mean:.4f}, {most} {limit.value:g}"
+    passed = outcome == "passed" or (outcome == "undecided" and on_undecided == "pass")
     return Check(
         kind=limit.kind, metric=limit.metric, run=run.name, limit=limit.value, value=a.mean,
-        interval=a.interval, outcome=outcome, sentence=sentence,
-        passed=outcome == "passed" or (outcome == "undecided" and on_undecided == "pass"),
+        interval=a.interval, outcome=outcome, sentence=sentence, passed=passed,
+        worst=() if passed else _worst_traces(run, limit, valued=outcome == "failed" and a.mean is not None),
+    )  # fmt: skip
+
+
+def _worst_traces(run: Run, limit: Limit, *, valued: bool) -> tuple[TraceValue, ...]:
+    """Return the traces with the worst values of those on the wrong side, or, not `valued`, the first without one."""
+
+    def distance(pair: tuple[float | None, TraceResult]) -> float:
+        return 0.0 if pair[0] is None else limit.broken_by(pair[0])
+
+    scored = ((result.scores.get(limit.metric), result) for result in run.results)
+    some = (pair for pair in scored if (distance(pair) > 0 if valued else pair[0] is None))
+    worst = nlargest(MOST_MOVERS, some, key=distance)
+    return tuple(
+        TraceValue(
+            trace_id=result.trace_id, query=shortened(result.trace.query, 120), value=value,
+            verdicts="".join(outcome.sign for outcome in result.outcomes),
+        )
+        for value, result in worst
     )  # fmt: skip
 
 

@@ -293,6 +293,21 @@ class TraceChange(Record):
         return ", ".join(parts)
 
 
+MOST_MOVERS = 5
+"""How many traces a failed limit names."""
+
+
+class TraceValue(Record):
+    """What a trace adds to a mean."""
+
+    trace_id: str
+    query: str
+    """The question, shortened."""
+    value: float | None
+    verdicts: str
+    """A sign a rank, as in `TraceChange`."""
+
+
 class Check(Record):
     """What became of one limit."""
 
@@ -313,6 +328,9 @@ class Check(Record):
     """Which limit, and by how much it was missed or met, or what would decide it."""
     movers: tuple[TraceChange, ...] = ()
     """The traces that lost most, where the check failed against a baseline."""
+    worst: tuple[TraceValue, ...] = ()
+    """The traces with the worst values, where a limit on the mean failed; if failed verdicts leave it open, traces
+    without a value."""
 
 
 class Checks(list[Check]):
@@ -493,7 +511,7 @@ class Comparison(Record):
         """Return whose change a metric's difference is; None if one judge judged both runs, or it cannot be split."""
         return next((a for a in self.attributions if a.metric == metric and a.candidate == candidate), None)
 
-    def movers(self, metric: str, candidate: int = 1, most: int = 5) -> list[TraceChange]:
+    def movers(self, metric: str, candidate: int = 1, most: int = MOST_MOVERS) -> list[TraceChange]:
         """Return the traces that moved a metric most, the greatest loss first."""
         sign = -1.0 if less_is_better(metric) else 1.0
         moved = [t for t in self.traces if t.candidate == candidate and t.differences.get(metric)]

@@ -6,11 +6,11 @@ from xml.sax.saxutils import quoteattr
 from judge_eval.compare.record import Check
 from judge_eval.safe_text import printable
 from judge_eval.views.blocks import Remark
-from judge_eval.views.comparison import check_lines
+from judge_eval.views.comparison import check_lines, gate_title
 
 
 def junit(checks: Sequence[Check], remarks: Sequence[Remark] = ()) -> str:
-    """Write one test case a limit, with the sentence and the traces that lost most where it failed."""
+    """Write one test case a limit; where it failed with the gate's title, the sentence and the traces to look at."""
     # A limit that is undecided and let pass is a skipped case. Each remark is a property, named by its subject.
     failed = sum(not check.passed for check in checks)
     skipped = sum(check.passed and check.outcome == "undecided" for check in checks)
@@ -31,7 +31,7 @@ def junit(checks: Sequence[Check], remarks: Sequence[Remark] = ()) -> str:
             lines.append(f"{case}>{remark}" if check.outcome == "undecided" else f"{case}/>")
             continue
         # An attribute, not text: it needs no second way of escaping, and readers show it.
-        message = "\n".join(check_lines(check))
+        message = "\n".join([gate_title(checks), *check_lines(check)])
         lines.append(f"{case}><failure type={_quoted(check.kind)} message={_quoted(message)}/>")
         lines.append("</testcase>")
     return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"

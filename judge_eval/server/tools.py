@@ -26,7 +26,7 @@ from judge_eval.schema import Chunk, Trace
 from judge_eval.server.settings import ServerLimits
 from judge_eval.spelling import json_spelling
 from judge_eval.views.blocks import View
-from judge_eval.views.comparison import check_lines, comparison_view
+from judge_eval.views.comparison import check_lines, comparison_view, gate_title
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.progress import progress_line
 from judge_eval.views.run import runs_view, summary_view
@@ -130,8 +130,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
             raise ConfigError("give a limit, such as AP@5=0.7")
         against = None if baseline is None else load(baseline).compare(loaded)
         checks = check_gates([loaded], gates, against)
-        verdict = "passed" if all(check.passed for check in checks) else "failed"
-        return "\n".join([f"The gate {verdict}.", *(f"- {line}" for check in checks for line in check_lines(check))])
+        return "\n".join([gate_title(checks), *(f"- {line}" for check in checks for line in check_lines(check))])
 
     @tool
     def try_what_if(

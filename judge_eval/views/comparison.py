@@ -217,8 +217,11 @@ def failed_gate_lines(checks: Sequence[Check]) -> tuple[str, ...]:
 
 
 def check_lines(check: Check) -> list[str]:
-    """Say whether a limit was kept and by how much it was missed; then which traces moved most, if it was."""
+    """Say whether a limit was kept and by how much it was missed; then which traces to look at, if it was."""
     lines = [f"{check.outcome}: {check.kind} {check.sentence}"]
+    for t in check.worst:
+        value = "no value" if t.value is None else f"{t.value:.4f}"
+        lines.append(f"{t.trace_id}: {value} ({t.verdicts or 'nothing'}) {t.query}")
     for m in () if check.passed else check.movers:
         moved = f"({m.before or 'nothing'} to {m.after or 'nothing'})"
         lines.append(f"{m.trace_id}: {m.differences[check.metric]:+.4f} {moved} {m.query}")

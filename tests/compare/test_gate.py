@@ -18,7 +18,7 @@ from judge_eval.compare.gate import (
 )
 from judge_eval.compare.options import Gates
 from judge_eval.compare.record import Difference
-from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.errors import ConfigError, RefusedError, UnknownNameError
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment
 from judge_eval.runs.judging.provenance import place_in_ci
@@ -166,7 +166,7 @@ def test_a_failed_gate_stands_first_in_the_same_words() -> None:
     text = pull_request_comment(after, result, checks)  # type: ignore[arg-type]
     assert text.startswith(f"{MARKER}\n\n**{title}**")
     first, *_ = ET.fromstring(junit(checks)).iter("failure")
-    assert first.attrib["message"].splitlines() == lines[:-1]
+    assert first.attrib["message"].splitlines() == [title, *lines[:-1]]
     assert ET.fromstring(junit(checks))[0][0].attrib["name"].startswith("max-drop")
     for shown in (checks, result.but(checks=tuple(checks))):
         html = shown._repr_html_()
@@ -175,6 +175,22 @@ def test_a_failed_gate_stands_first_in_the_same_words() -> None:
         assert places == sorted(places)
     kept = result.but(checks=tuple(check_gates([after], Gates(fail_under=("AP@3=0.2",)), result)))  # type: ignore[list-item]
     assert kept._repr_html_().index("Gate passed") > kept._repr_html_().index("t00")
+
+
+def test_a_failed_mean_names_the_traces_with_the_worst_values() -> None:
+    """The lowest values under the limit; if failed verdicts leave the mean open, the traces without a value."""
+    _, run = worse(3)
+    (check,) = check_gates([run], Gates(fail_under=("AP@3=0.9",)))  # type: ignore[list-item]
+    assert failed_gate_lines([check])[2:] == tuple(f"{name}: 0.0000 (...) question {name}" for name in NAMES[:3])
+    assert check_gates([run], Gates(fail_under=("AP@3=0.1",)))[0].worst == ()  # type: ignore[list-item]
+    unanswered = judged(
+        traces_of({"x": "ab", "y": "ab"}),
+        {("x", "a"): 1, ("y", "a"): RefusedError("no"), ("y", "b"): RefusedError("no")},
+    )
+    (undecided,) = check_gates([unanswered], Gates(fail_under=("AP@3=0.6",), on_undecided="fail"))
+    assert (undecided.outcome, undecided.passed) == ("undecided", False)
+    assert [(t.trace_id, t.value) for t in undecided.worst] == [("y", None)]
+    assert failed_gate_lines([undecided])[2].startswith("y: no value (!!) ")
 
 
 def test_a_name_in_a_query_calls_nobody() -> None:

@@ -150,6 +150,13 @@ def test_the_worst_traces_are_those_with_most(runs: tuple[EvalRun, EvalRun]) -> 
     assert {row.scores["Conflict@2"] for row in Table(after, 14).rows} == {0.5}
 
 
+def test_a_mean_over_its_limit_names_the_highest_values(runs: tuple[EvalRun, EvalRun]) -> None:
+    """The worst values of a metric of which less is better are the high ones."""
+    (check,) = check_under(runs[1], [Limit.parse("fail-over", "Conflict@2=0.05")])
+    assert [t.trace_id for t in check.worst] == [f"q{n:02d}" for n in range(5)]
+    assert all((t.value or 0) > 0 for t in check.worst)
+
+
 def test_movers_start_with_the_greatest_loss(runs: tuple[EvalRun, EvalRun]) -> None:
     """A comparison names the traces that lost most of a metric first."""
     record: Comparison = compare(*runs)

@@ -103,7 +103,7 @@ def test_an_agent_judges_compares_gates_and_tries(tmp_path: Path) -> None:
             fail_under=["AP@5=0.1"],
             max_drop=["AP@5=0.03"],
         )
-        assert gate.startswith("The gate failed.")
+        assert gate.startswith("Gate failed: 1 of 2\n- failed: max-drop AP@5 fell")
         tried = await text_of(client, "try_what_if", runs=["label:text", "label:title"], fuse="rrf", label="hybrid")
         assert "hybrid" in tried
         assert "no run" in await refusal_of(client, "show_run", run="label:none")
