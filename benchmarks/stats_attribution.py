@@ -18,7 +18,7 @@ from benchmarks.lines import Line
 from judge_eval.compare.attribution import attributions, part_ends
 from judge_eval.compare.changes import Moved
 from judge_eval.compare.pairing import pair_traces
-from judge_eval.compare.record import Attribution, Difference
+from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.runs.columns.packed import Columns
 from judge_eval.runs.scoring.aggregate import FilledColumn
@@ -132,12 +132,13 @@ def expected_precisions(chances: Floats) -> Floats:
     return values
 
 
-def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
+def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Return of many draws at once, one after the other, what `attributions` makes of AP@5: a test holds them equal.
 
     Returns:
         Retrieval's and the judge's part of each trace, and what it adds to retrieval's through the rates of flips,
-        shape (draws, traces) each.
+        shape (draws, traces) each; how far the envelope of retrieval's part reaches below and above its interval, shape
+        (draws, 2).
     """
     chunks, draw_of = runs.verdicts[0].shape[1], np.repeat(np.arange(draws), len(runs.lists[0]) // draws)
     there = [np.zeros((len(draw_of), chunks), dtype=np.bool_) for _ in (0, 1)]
@@ -145,6 +146,7 @@ def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
         np.put_along_axis(mask, lists, values=True, axis=1)
     own = [precisions(runs.grades(k, k)[:, :CUTOFF]) for k in (0, 1)]
     alike, crossed, influences = (runs.lists[0] == runs.lists[1]).all(axis=1), list[Floats](), list[Floats]()
+    corners, both_known = list[Floats](), np.zeros(draws)
     for k in (0, 1):
         mine, other = runs.grades(k, k), runs.grades(k, 1 - k)
         shared = np.take_along_axis(there[1 - k], runs.lists[k], axis=1)
@@ -164,6 +166,13 @@ def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
             chances = np.where(here, ((rate + weight * hits) / (1 + weight * sizes))[:, None], chances)
             parts_of.append((here, 1 / (1 + weight * sizes)))
         values = expected_precisions(chances)
+        both_known += np.bincount(draw_of, (~missing).mean(axis=1), draws) / (2 * len(draw_of) / draws)
+        corners.append(np.zeros((4, draws)))
+        for corner, (up, down) in zip(corners[-1], product((0.5, 2.0), repeat=2), strict=True):
+            rise, fall = np.minimum(chances * up, 1.0), np.maximum(1 - (1 - chances) * down, 0.0)
+            flipped = expected_precisions(np.where(missing, np.where(mine[:, :CUTOFF] == 0, rise, fall), chances))
+            flipped = np.where(alike, own[1 - k], flipped)
+            corner += np.bincount(draw_of, flipped - values, draws) * draws / len(draw_of)
         for grade, (here, moves) in enumerate(parts_of):
             rate = rates[grade, draw_of]
             rows = here.any(axis=1) & (rate > 0) & (rate < 1) & ~alike
@@ -176,27 +185,33 @@ def pseudo_values(runs: TwoRuns, draws: int) -> tuple[Floats, Floats, Floats]:
         influences.append(through)
     retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
     parts = retrieval, own[1] - own[0] - retrieval, (influences[1] - influences[0]) / 2
-    return tuple(each.reshape(draws, -1) for each in parts)  # type: ignore[return-value]
+    low, high = (corners[1].min(axis=0) - corners[0].max(axis=0)), (corners[1].max(axis=0) - corners[0].min(axis=0))
+    reach = np.column_stack([np.minimum(low / 2, 0.0), np.maximum(high / 2, 0.0)])
+    reach[both_known >= LEAST_SHARED] = 0.0
+    return *(each.reshape(draws, -1) for each in parts), reach  # type: ignore[return-value]
 
 
 def covered(
     label: str, make: Callable[[int], TwoRuns], traces: int, draws: int, truth: tuple[float, float], bar: float
 ) -> list[Line]:
     """Draw traces many times; how often do both intervals hold, and how far off are the parts on average?"""
-    held, off, widths, done = np.zeros(2), np.zeros(2), np.zeros(2), 0
+    held, bare, off, widths, done = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2), 0
     codes, block = np.arange(traces), max(1, 15_000 // traces)
     while done < draws:
         here = min(block, draws - done)
-        retrieval, judge, through = pseudo_values(make(here * traces), here)
-        for k, (values, columns) in enumerate(((retrieval, retrieval + through), (judge, judge - through))):
-            for row, column in zip(values, columns, strict=True):
+        retrieval, judge, through, reach = pseudo_values(make(here * traces), here)
+        sides = (retrieval, retrieval + through, reach), (judge, judge - through, -reach[:, ::-1])
+        for k, (values, columns, reaches) in enumerate(sides):
+            for row, column, (down, up) in zip(values, columns, reaches.tolist(), strict=True):
                 low, high = part_ends(float(row.mean()), column, codes, 1.0, 0.95)
-                held[k] += low - 1e-9 <= truth[k] <= high + 1e-9
-                off[k], widths[k] = off[k] + row.mean() - truth[k], widths[k] + (high - low) / 2
+                bare[k] += low - 1e-9 <= truth[k] <= high + 1e-9
+                held[k] += low + down - 1e-9 <= truth[k] <= high + up + 1e-9
+                off[k], widths[k] = off[k] + row.mean() - truth[k], widths[k] + (high + up - low - down) / 2
         done += here
     lines = []
     for k, part in enumerate(("retrieval", "judge")):
         lines.append(Line(f"{part}, {label}", float(held[k] / draws), draws, bar, 1.0))
+        lines.append(Line(f"  without its envelope: {part}, {label}", float(bare[k] / draws), draws))
         lines.append(Line(f"bias of {part}, {label}", float(off[k] / draws), draws, -0.01, 0.01))
         lines.append(Line(f"half width of {part}, {label}", float(widths[k] / draws), draws))
     return lines

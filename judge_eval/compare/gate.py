@@ -298,7 +298,7 @@ def by_retrieval(d: Difference, part: Attribution) -> Difference:
     if retrieval.lower is not None and retrieval.upper is not None:
         half = (retrieval.upper - retrieval.lower) / 2
     return d.but(
-        difference=retrieval.value, interval=retrieval.envelope or retrieval.interval, method=None,
+        difference=retrieval.value, interval=retrieval.interval, method=None,
         lower=retrieval.lower, upper=retrieval.upper, t_lower=None, t_upper=None,
         standard_error=None if half is None else half / _ONE_SIDED,
     )  # fmt: skip

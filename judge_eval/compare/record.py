@@ -181,7 +181,7 @@ class Difference(Record):
 
 
 LEAST_SHARED: Final = 0.6
-"""With a smaller share of chunks in both runs, parts of a difference are said with an envelope."""
+"""With a smaller share of chunks in both runs, intervals of the parts of a difference are envelopes."""
 
 
 class DifferencePart(Record):
@@ -189,18 +189,11 @@ class DifferencePart(Record):
 
     value: float
     interval: tuple[float, float] | None = None
-    """95%, by whole traces; None under two."""
+    """95%, by whole traces; None under two. If less than `LEAST_SHARED` of the chunks are in both runs, an envelope:
+    it also holds if those of one run alone flip half to twice as often."""
     lower: float | None = None
-    """The one-sided 95% lower bound, of the envelope where there is one."""
+    """The one-sided 95% lower bound, likewise."""
     upper: float | None = None
-    envelope: tuple[float, float] | None = None
-    """The interval if the chunks of one run alone flip half to twice as often as those of both; None if at least
-    `LEAST_SHARED` of the chunks are in both."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether its sign does not hang on how often the chunks of one run alone flip."""
-        return self.envelope is None or not self.envelope[0] < 0 < self.envelope[1]
 
 
 class Attribution(Record):
@@ -222,6 +215,10 @@ class Attribution(Record):
     judge: DifferencePart
     less_is_better: bool = False
 
+    def is_known(self, part: DifferencePart) -> bool:
+        """Tell whether a part's sign does not hang on how often the chunks of one run alone flip."""
+        return self.shared >= LEAST_SHARED or not (part.interval and part.interval[0] < 0 < part.interval[1])
+
     @property
     def sentence(self) -> str:
         """Whose change the difference is, in words."""
@@ -232,14 +229,17 @@ class Attribution(Record):
         else:
             what = f"no difference in {self.metric} is shown: {signed_pair(self.difference, self.interval)}"
         shared = f"{self.shared:.0%} of the chunks have both verdicts"
-        if not (self.retrieval.is_known and self.judge.is_known):
-            ends = [signed_pair(0, part.envelope).partition(" ")[2] for part in (self.retrieval, self.judge)]
-            return (
-                f"{what}{span}: it cannot be told whether by retrieval {ends[0]} or by the judge {ends[1]} "
-                f"({self.judges}), since only {shared}"
-            )
-        parts = [signed_pair(part.value, part.interval) for part in (self.judge, self.retrieval)]
-        return f"{what}{span}: {parts[0]} by the judge ({self.judges}), {parts[1]} by retrieval; {shared}"
+        sides = (self.judge, f"by the judge ({self.judges})"), (self.retrieval, "by retrieval")
+        parts = [f"{signed_pair(part.value, part.interval)} {who}" for part, who in sides if self.is_known(part)]
+        if len(parts) == len(sides):
+            return f"{what}{span}: {', '.join(parts)}; {shared}"
+        unknown = [
+            f"{who} {signed_pair(0, part.interval).partition(' ')[2]}"
+            for part, who in reversed(sides)
+            if not self.is_known(part)
+        ]
+        parts.append(f"it cannot be told {'how much ' if parts else 'whether '}{' or '.join(unknown)}")
+        return f"{what}{span}: {', '.join(parts)}, since only {shared}"
 
 
 class PairOfRuns(Record):

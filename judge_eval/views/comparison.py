@@ -100,7 +100,7 @@ def attribution_sections(c: Comparison) -> Iterator[Section]:
     for a in c.attributions:
         sides: list[Cell] = []
         for part in (a.retrieval, a.judge):
-            sides += [part.value, part.envelope or part.interval]
+            sides += [part.value, part.interval]
         rows.append((*((c.runs[a.candidate].name,) if several else ()), a.metric, a.difference, *sides, a.shared))
     few = any(a.shared < LEAST_SHARED for a in c.attributions)
     remark = Remark(
