@@ -441,4 +441,5 @@ def part_ends(
 def _widened(part: DifferencePart, down: float, up: float) -> DifferencePart:
     if part.interval is None or part.lower is None or part.upper is None:
         return part
-    return part.but(interval=(part.interval[0] + down, part.interval[1] + up), lower=part.lower + down, upper=part.upper + up)
+    ends_ = part.interval[0] + down, part.interval[1] + up
+    return part.but(interval=ends_, lower=part.lower + down, upper=part.upper + up)

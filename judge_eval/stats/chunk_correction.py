@@ -155,6 +155,11 @@ class RelevanceModel:
         # `weight` one over its chance to be labelled.
         count = int(cells.max(initial=0)) + 1
         own = cells[trace, rank]
+        # Lists with the same verdicts are alike: each is fitted once, for so many traces.
+        _, kept, place, often = np.unique(
+            np.where(there > 0, cells, -1), axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        cells, there, place, traces = cells[kept], there[kept], place.reshape(-1), len(cells)
         usual = np.bincount(own, weights=weight, minlength=count) / (2 * label.size) + 1e-9
         tallies = [np.bincount(own, weights=weight * side, minlength=count) + usual for side in (1 - label, label)]
         rates = [tally / tally.sum() for tally in tallies]
@@ -172,16 +177,16 @@ class RelevanceModel:
             shares = np.exp(logs)
             shares /= shares.sum(axis=1, keepdims=True)
             chances = prior[:, None] * odds / (1 - prior[:, None] + prior[:, None] * odds) * there
-            model = cls(shares, chances)
-            mix = shares.mean(axis=0)
-            relevance = model.relevance
-            prior_sum = np.einsum("nl,lk,nk->k", shares, prior, there)
-            slope = np.einsum("nl,lk,nk->k", shares, prior * (1 - prior), there)
-            effects += np.clip((relevance.sum(axis=0) - prior_sum) / np.maximum(slope, 1e-9), -0.5, 0.5)
+            relevance = cls(shares, chances).relevance
+            many = shares * often[:, None]
+            mix, at_ranks = many.sum(axis=0) / traces, many.T @ there  # (levels,), (levels, K)
+            slope = (at_ranks * prior * (1 - prior)).sum(axis=0)
+            rise = often @ relevance - (at_ranks * prior).sum(axis=0)
+            effects += np.clip(rise / np.maximum(slope, 1e-9), -0.5, 0.5)
             effects -= effects.mean()
             if step >= _ROUNDS // 4:
-                moved += _needed(own, label, relevance[trace, rank], weight, count)
-        return model
+                moved += _needed(own, label, relevance[place[trace], rank], weight, count)
+        return cls(shares[place], chances[:, place])
 
     def expect(self, metric: ExpectedMetric) -> Floats:
         """Return the metric expected of each trace, shape (N,)."""

@@ -15,7 +15,8 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome
 from judge_eval.spelling import option
-from judge_eval.study.chunk_sample import choose_chunks
+from judge_eval.stats._arrays import Floats
+from judge_eval.study.chunk_sample import ChunkWorth, choose_chunks, chunk_worth
 from judge_eval.study.correct import (
     ChunkSample,
     expected_metric,
@@ -104,6 +105,7 @@ class LabelPlanner:
         run = run if metric in names else rescore(run, [*names, metric])
         self.run = run.but(results=tuple(run.results))  # read once: each simulated draw goes through them
         self.metric, self.pilot, self._seed = metric, pilot, seed
+        self._worth: dict[str, ChunkWorth] = {}
         own, rng = scale_of(self.run), np.random.default_rng(seed)
         self._scale = own if pilot is None else label_scale(pilot, own, None)
         known = self._assumed(rng) if pilot is None else pilot
@@ -134,14 +136,20 @@ class LabelPlanner:
         relevant = rng.random((traces, depth)) < self._model.chances[level, np.arange(traces)]
         grades = np.array(self._scale.grades)
         side = grades >= self._scale.relevant
-        labels = Labels(sources=("a simulation",))
-        for place, result in enumerate(self.run.results):
+        ends = {}
+        for grade, row in self._counts.items():
+            for kind, part in ((None, row), (True, row * side), (False, row * ~side)):
+                ends[grade, kind] = part.cumsum() / part.sum()
+        keys, rows, open_ = list[tuple[str, str]](), list[Floats](), list[bool]()
+        for result, known in zip(self.run.results, relevant.tolist(), strict=True):
             for rank, o in enumerate(result.outcomes):
-                row = self._counts[_grade(o)]
-                row = row * (side == relevant[place, rank]) if rank < depth else row
-                grade = rng.choice(grades, p=row / row.sum()) if len(grades) > 2 or rank >= depth else row.argmax()
-                labels.grades[result.trace_id, o.chunk_id] = int(grade)
-        return labels
+                keys.append((result.trace_id, o.chunk_id))
+                rows.append(ends[_grade(o), known[rank] if rank < depth else None])
+                open_.append(len(grades) > 2 or rank >= depth)
+        spots = np.zeros(len(rows))
+        spots[open_] = rng.random(sum(open_))
+        drawn = (spots[:, None] >= np.array(rows)).sum(axis=1)
+        return Labels(dict(zip(keys, grades[drawn].tolist(), strict=True)), sources=("a simulation",))
 
     @cached_property
     def spread(self) -> dict[str, float]:
@@ -164,7 +172,9 @@ class LabelPlanner:
     def choose(self, unit: Unit, by: str, n: int, seed: int, without: Sequence[str] = ()) -> list[Chosen]:
         """Choose traces or chunks in this way."""
         if unit == "chunks":
-            return choose_chunks(self.run, n, metric=self.metric if by == "metric" else None, seed=seed)
+            if by not in self._worth:
+                self._worth[by] = chunk_worth(self.run, self.metric if by == "metric" else None)
+            return choose_chunks(self.run, n, seed=seed, worth=self._worth[by])
         spread = None if by == "none" else self.spread
         return choose_traces(self.run, n, by=by, seed=seed, spread=spread, without=without)  # type: ignore[arg-type]
 
@@ -213,10 +223,11 @@ class LabelPlanner:
             for pick in self.choose(unit, by, n, self._seed + draw):
                 trace = pick.result.trace_id
                 part.chances[trace] = pick.probability
-                for chunk in pick.to_label(0):
-                    part.grades[trace, chunk.id] = labels.grades[trace, chunk.id]
-                    if pick.chunks is not None:
-                        part.chunk_chances[trace, chunk.id] = pick.chance(chunk)
+                for outcome in pick.result.outcomes if pick.chunks is None else ():
+                    part.grades[trace, outcome.chunk_id] = labels.grades[trace, outcome.chunk_id]
+                for chunk, chance in (pick.chunks or {}).items():
+                    part.grades[trace, chunk] = labels.grades[trace, chunk]
+                    part.chunk_chances[trace, chunk] = chance
             if unit == "chunks":
                 mean, _ = mean_by_chunks(self.run, part, self.metric, None, judge, {}, alone=False)
             else:

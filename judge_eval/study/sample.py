@@ -88,7 +88,7 @@ def choose_traces(
         DataError: There are fewer traces than asked for.
     """
     shut = set(without)
-    results = [r for r in run.results if r.outcomes and not r.judgment.open and r.trace_id not in shut]
+    results = [r for r in run.results if r.outcomes and not (r.failed and r.judgment.open) and r.trace_id not in shut]
     if not 0 < size <= len(results):
         raise DataError(f"{size} traces were requested; {len(results)} traces of this run can be labelled")
     if by == "cluster":
