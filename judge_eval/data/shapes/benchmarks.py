@@ -1,9 +1,11 @@
 """Shapes of other evaluators' files, and of data sets that benchmarks publish."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from judge_eval.data.files import values
+from judge_eval.data.shapes.flat import QUERY, read_flat
 from judge_eval.data.shapes.shape import PLACE, REMARKS, Data, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import number_text
@@ -14,7 +16,6 @@ CHOSEN = (
     "and ranking metrics say nothing of a retriever"
 )
 """The remark on a data set whose passages were not retrieved."""
-QUERY = ("query", "question")
 ASSERTIONS = frozenset({"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"})
 """promptfoo's assertions of one word that hold no answer."""
 
@@ -48,15 +49,6 @@ def _text_in(record: Data, key: str, where: str = "") -> str:
     if not isinstance(record.get(key), str):
         raise DataError(f"holds {value_kind(record.get(key))}, not a text", field=where + key)
     return str(record[key])
-
-
-def _ragchecker(record: Data) -> Iterator[dict[str, Any]]:
-    data: dict[str, Any] = {
-        "query": values.need_text(record, *QUERY),
-        "chunks": values.items(record, "retrieved_context"),
-    }
-    used = {*QUERY, "retrieved_context", "gt_answer", "response"}
-    yield values.completed(data, record, used, "query_id", reference="gt_answer", answer="response")
 
 
 def _autorag(record: Data) -> Iterator[dict[str, Any]]:
@@ -221,7 +213,14 @@ SHAPES = (
         "ragchecker",
         "RAGChecker's inputs and results",
         lambda keys: "retrieved_context" in keys and has_any(keys, *QUERY),
-        _ragchecker,
+        partial(
+            read_flat,
+            query=QUERY,
+            chunks=("retrieved_context",),
+            id_key="query_id",
+            reference="gt_answer",
+            answer="response",
+        ),
         frozenset({"query_id", "query", "gt_answer", "response", "retrieved_context"}),
         frozenset({"retrieved_context"}),
     ),

@@ -1,6 +1,7 @@
 """Shapes whose record is one retrieval, its fields side by side."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from judge_eval.data.files import values
@@ -15,6 +16,16 @@ QUERY = ("query", "question")
 MARKS = ("evolution_type", "episode_done")
 """What ragas before 0.2 wrote into testsets alone."""
 DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
+
+
+def read_flat(
+    record: Data, query: tuple[str, ...], chunks: tuple[str, ...], id_key: str = "", **texts: str | tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    """Read the first key that there is of each kind: the question, the list of chunks, and `texts` by our fields."""
+    listed = next((key for key in chunks if record.get(key) is not None), chunks[0])
+    data = {"query": values.need_text(record, *query), "chunks": values.items(record, listed)}
+    named = (key for keys in texts.values() for key in ([keys] if isinstance(keys, str) else keys))
+    yield values.completed(data, record, {*query, listed, *named}, id_key, **texts)
 
 
 def _ours(record: Data) -> Iterator[dict[str, Any]]:
@@ -80,12 +91,6 @@ def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
     yield values.completed(data, record, used, answer=("answer", "response"), reference=references)
 
 
-def _qa(record: Data) -> Iterator[dict[str, Any]]:
-    """`question, contexts, answer`: the answer is the expected one."""
-    data = {"query": values.need_text(record, *QUERY), "chunks": values.items(record, "contexts")}
-    yield values.completed(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
-
-
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
     bodies = record.get("data")
     if bodies is None:
@@ -109,8 +114,7 @@ def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
     made_from = not values.is_missing(record.get("context")) and not values.is_mapped(record, "chunks")
     if record.get(chunks) is None and made_from:
         raise no_retrieval("context", {"query": "input", "chunks": "context", "reference": reference})
-    data = {"query": values.need_text(record, "input"), "chunks": values.items(record, chunks)}
-    yield values.completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
+    yield from read_flat(record, ("input",), (chunks,), answer=answer, reference=reference)
 
 
 def _is_link(keys: Keys) -> bool:
@@ -125,16 +129,6 @@ def _fits_deepeval(keys: Keys) -> bool:
     return "input" in keys and (has_any(keys, "retrieval_context", "retrievalContext") or golden)
 
 
-def _documents(record: Data) -> Iterator[dict[str, Any]]:
-    keys = (*QUERY, "input", "query_str")
-    documents = next((key for key in DOCUMENTS if record.get(key) is not None), DOCUMENTS[0])
-    data: dict[str, Any] = {"query": values.need_text(record, *keys), "chunks": values.items(record, documents)}
-    answers = ("answer", "response", "result", "data")
-    references = ("reference", "ground_truth", "expected_answer")
-    used = {*keys, documents, *answers, *references}
-    yield values.completed(data, record, used, answer=answers, reference=references)
-
-
 def no_retrieval(field: str, fields: Mapping[str, str], otherwise: str = "") -> DataError:
     """Make the error for a record that holds no retrieval but the texts its question was made from."""
     fault = "holds no retrieved chunks, only the texts that the question was made from; to judge those, say"
@@ -144,12 +138,6 @@ def no_retrieval(field: str, fields: Mapping[str, str], otherwise: str = "") -> 
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:
     fields = {"chunks": "reference_contexts", "reference": "reference_answer"}
     raise no_retrieval("reference_contexts", fields)
-
-
-def _chain(record: Data) -> Iterator[dict[str, Any]]:
-    data = {"query": values.need_text(record, "input"), "chunks": values.items(record, "context")}
-    used = {"input", "context", "answer", "reference"}
-    yield values.completed(data, record, used, answer="answer", reference="reference")
 
 
 def _fits_contexts(keys: Keys) -> bool:
@@ -207,7 +195,7 @@ SHAPES = (
         "qa",
         "questions with contexts, where `answer` is the expected answer",
         lambda keys: _fits_contexts(keys) and "answer" in keys and not has_any(keys, *TRUTHS, "chunks"),
-        _qa,
+        partial(read_flat, query=QUERY, chunks=("contexts",), reference="answer"),
         frozenset({"question", "contexts", "answer"}),
         frozenset({"contexts"}),
     ),
@@ -230,7 +218,13 @@ SHAPES = (
         "documents",
         "a question with the documents of LangChain, LlamaIndex or Haystack",
         lambda keys: has_any(keys, *QUERY, "input", "query_str") and has_any(keys, *DOCUMENTS),
-        _documents,
+        partial(
+            read_flat,
+            query=(*QUERY, "input", "query_str"),
+            chunks=DOCUMENTS,
+            answer=("answer", "response", "result", "data"),
+            reference=("reference", "ground_truth", "expected_answer"),
+        ),
         frozenset({"query", "question", "documents", "source_documents", "source_nodes"}),
         frozenset(DOCUMENTS),
         ("langchain", "llama-index", "haystack"),
@@ -239,7 +233,7 @@ SHAPES = (
         "langchain-chain",
         "the output of a LangChain retrieval chain",
         lambda keys: has(keys, "input", "context", "answer"),
-        _chain,
+        partial(read_flat, query=("input",), chunks=("context",), answer="answer", reference="reference"),
         frozenset({"input", "context", "answer"}),
         frozenset({"context"}),
     ),
