@@ -18,8 +18,7 @@ from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun
-from judge_eval.runs.scoring.aggregate import aggregate, limits_of
-from judge_eval.runs.scoring.reranking import best_order
+from judge_eval.runs.scoring.aggregate import aggregate, best_order, limits_of
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome, Scale, TracePool, Verdict
 from judge_eval.stats.estimate import ends_of
