@@ -47,7 +47,7 @@ from judge_eval.runs.judging.session import RunSession
 from judge_eval.runs.judging.start import begin, open_journal
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
 from judge_eval.runs.keeping.options import Keeping
-from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores, less_is_better, limits_of
+from judge_eval.runs.scoring.aggregate import filled_columns, less_is_better, limits_of
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -476,11 +476,8 @@ class _Column:
 
     def values(self) -> Floats:
         """Return the value of each list, the expected one where verdicts failed."""
-        index, (name,) = self._index, self._scorer.names
-        grades = np.array(index.grades, dtype=np.int8)
-        expected = expected_scores(self._scorer, index.open, grades, index.starts)
-        wanted = {row: values[name] for row, values in expected.items() if name in values}
-        return FilledColumn.of(index.scores[name], index.bounds[name], wanted, index.open).value
+        (column,) = filled_columns(self._index, self._scorer).values()
+        return column.value
 
     def clusters(self, count: int) -> list[int] | None:
         """Return the codes of the clusters of the first lists; see `cluster_codes`."""

@@ -135,6 +135,16 @@ class FilledColumn:
         return FilledColumn(self.value[place], self.low[place], self.high[place])
 
 
+def filled_columns(index: Index, scorer: Scorer) -> dict[str, FilledColumn]:
+    """Fill what failed verdicts leave open of the scores in an index, by metric."""
+    expected = expected_scores(scorer, index.open, np.array(index.grades, dtype=np.int8), index.starts)
+    columns = {}
+    for name in scorer.names:
+        wanted = {row: values[name] for row, values in expected.items() if name in values}
+        columns[name] = FilledColumn.of(index.scores[name], index.bounds[name], wanted, index.open)
+    return columns
+
+
 def aggregate(
     values: ArrayLike,
     bounds: Mapping[int, tuple[float, float]],
