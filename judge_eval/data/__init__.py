@@ -17,5 +17,5 @@ fields to ours and groups rows of one passage. `remarks` counts what is worth kn
 
 Collections of several files (`collection`: a BEIR folder, TREC topics with run and qrels) are joined instead.
 `reading.open_dataset` is the one way in. Our own JSON Lines skip all of this (`files/jsonl`). Data in memory (`memory`:
-frames, tables, datasets, lists) enters at the second step (`row_reader`), as named records.
+frames, tables, datasets, lists) enters at the second step (`reading.RowReader`), as named records.
 """

@@ -7,9 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from judge_eval.errors import PromptError
-from judge_eval.prompts.chat import object_schema
+from judge_eval.prompts.chat import FencedForm, object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
-from judge_eval.prompts.fenced import FencedForm
 from judge_eval.prompts.records import PromptRecord, PromptScale, filler
 from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request

@@ -12,8 +12,7 @@ import pytest
 
 from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import open_dataset
-from judge_eval.data.row_reader import read_memory
+from judge_eval.data.reading import open_dataset, read_memory
 from judge_eval.schema import Trace
 from tests.data.shapes.test_foreign_formats import FILES, FORMATS
 

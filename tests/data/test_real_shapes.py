@@ -12,9 +12,8 @@ import pytest
 from judge_eval.data.files.jsonl import read_jsonl, write_jsonl
 from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import open_dataset
+from judge_eval.data.reading import open_dataset, read_memory
 from judge_eval.data.remarks import Remarks
-from judge_eval.data.row_reader import read_memory
 from judge_eval.data.shapes.chunks import NO_PASSAGES, REFERENCE_IS_FILE, looks_like_id
 from judge_eval.errors import CallError, DataError
 from judge_eval.eval_run import EvalRun

@@ -18,10 +18,9 @@ from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import open_dataset
+from judge_eval.data.reading import ReadRow, RowReader, open_dataset, read_memory
 from judge_eval.data.remarks import OnRemark, Remarks, ScoreOrder, TraceIds
 from judge_eval.data.remote import is_url, local_copy
-from judge_eval.data.row_reader import ReadRow, RowReader, read_memory
 from judge_eval.data.shapes.chunks import has_no_passage
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
