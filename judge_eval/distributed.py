@@ -14,9 +14,11 @@ from itertools import islice
 from typing import Any, Self, cast
 
 from judge_eval.background_loop import background_loop
+from judge_eval.data.memory import cell
 from judge_eval.engine import DRAIN, Item, Judged, Source
-from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
+from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.evaluator import Evaluator
+from judge_eval.installed import import_extra
 from judge_eval.judges import Judge
 from judge_eval.llm.budget import Counts
 from judge_eval.llm.options import Options
@@ -224,11 +226,7 @@ class RayDriver:
 def load_ray() -> Any:
     """Import Ray, with its usage statistics off unless the user has set them."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise needs_extra("judging on a cluster needs Ray", "ray") from None
-    return ray
+    return import_extra("judging on a cluster needs Ray", "ray", "ray")[0]
 
 
 def connect(ray: Any, address: str | None) -> bool:
@@ -308,12 +306,6 @@ class _Judging:
 def _trace(row: dict[str, Any]) -> Trace:
     """Read a row; null fields are left out, since a table gives every row every column."""
     fields = {name: value for name, value in row.items() if name in Trace.model_fields and value is not None}
-    chunks = fields.get("chunks")
-    if isinstance(chunks, str):
-        fields["chunks"] = json.loads(chunks)
-    elif isinstance(chunks, list):
-        fields["chunks"] = [
-            {name: value for name, value in chunk.items() if value is not None} if isinstance(chunk, dict) else chunk
-            for chunk in chunks
-        ]
-    return Trace.parse(fields)
+    if isinstance(fields.get("chunks"), str):
+        fields["chunks"] = json.loads(fields["chunks"])
+    return Trace.parse(cell(fields, dense=True))

@@ -7,7 +7,8 @@ from itertools import repeat
 from typing import Any, Literal
 
 from judge_eval import limits
-from judge_eval.errors import DataError, needs_extra
+from judge_eval.errors import DataError
+from judge_eval.installed import import_extra
 from judge_eval.objects import chunk_of
 from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import Trace
@@ -132,18 +133,11 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
             raise no_row(data)  # one row, and not several
         return MemoryRows("list", list(data))
     if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
-        return MemoryRows("arrow", _arrow_of(data))
+        (pyarrow,) = import_extra(f"{type_of(data)} is read by PyArrow", "parquet", "pyarrow")
+        return MemoryRows("arrow", pyarrow.table(data))
     if not isinstance(data, Iterable | AsyncIterable) or isinstance(data, bytes | bytearray):
         raise no_row(data)
     return None
-
-
-def _arrow_of(data: Any) -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise needs_extra(f"{type_of(data)} is read by PyArrow", "parquet") from None
-    return pyarrow.table(data)
 
 
 def _is(data: Any, library: str, *names: str) -> bool:

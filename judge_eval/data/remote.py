@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from judge_eval.errors import ConfigError, DataError, mask, needs_extra
+from judge_eval.errors import ConfigError, DataError, mask
+from judge_eval.installed import import_extra
 from judge_eval.safe_text import public_url, reads_one_way
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
@@ -22,10 +23,7 @@ def is_url(name: object) -> bool:
 
 def file_system(url: str) -> tuple[Any, str]:
     """Open what a URL lies in: a file system of fsspec, and the path there."""
-    try:
-        import fsspec
-    except ImportError:
-        raise needs_extra(f"{public_url(url)} needs fsspec", "fsspec") from None
+    (fsspec,) = import_extra(f"{public_url(url)} needs fsspec", "fsspec", "fsspec")
     try:
         place: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except Exception as error:  # some file systems connect when they are made

@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from judge_eval.data.memory import InputRows
-from judge_eval.errors import ConfigError, needs_extra
+from judge_eval.errors import ConfigError
 from judge_eval.export.tables import TableName, table_of
+from judge_eval.installed import import_extra
 from judge_eval.objects import chunk_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
@@ -110,12 +111,7 @@ def _table_frame(
 
 
 def _load(library: str, extra: str | None = None) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(library)
-    except ImportError:
-        raise needs_extra(f"{library} is not installed", extra or library) from None
+    return import_extra(f"{library} is not installed", extra or library, library)[0]
 
 
 class _Results:

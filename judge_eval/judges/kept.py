@@ -41,9 +41,11 @@ class KeptVerdicts(JudgeAround):
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of the chunks that are asked about."""
-        kept = {chunk.id: outcome for chunk in trace.chunks if (outcome := self._verdict(trace.id, chunk)) is not None}
+        outcomes_known = ((chunk.id, self._known(trace.id, chunk)) for chunk in trace.chunks)
+        kept = {id_: each for id_, each in outcomes_known if each is not None and each.kind == "verdict"}
         kept |= known
-        asked = tuple(chunk for chunk in trace.chunks if chunk.id in kept or self._is_asked(trace.id, chunk))
+        asks = self._asks
+        asked = tuple(chunk for chunk in trace.chunks if chunk.id in kept or asks is None or asks(trace.id, chunk))
         part = trace.but(chunks=asked)
         part.__dict__.pop("digest", None)  # of all its chunks
         judgment: Judgment = yield from self.judge.inquire(part, kept)
@@ -58,13 +60,6 @@ class KeptVerdicts(JudgeAround):
             for name, column in judgment.votes.items()
         }
         return judgment.but(outcomes=outcomes, votes=votes, parts={})
-
-    def _verdict(self, trace: str, chunk: Chunk) -> Verdict | None:
-        outcome = self._known(trace, chunk)
-        return outcome if outcome is not None and outcome.kind == "verdict" else None
-
-    def _is_asked(self, trace: str, chunk: Chunk) -> bool:
-        return self._asks is None or self._asks(trace, chunk)
 
     def is_complete(self, trace: Trace, earlier: Judgment) -> bool:  # noqa: ARG002
         """Tell whether each chunk that is asked about has a verdict."""

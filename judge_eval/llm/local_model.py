@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from judge_eval.errors import ConfigError, advise, needs_extra
+from judge_eval.errors import ConfigError, advise
+from judge_eval.installed import import_extra
 from judge_eval.llm.backend import Identity
 from judge_eval.ranges import Range
 from judge_eval.registry import Provider
@@ -156,11 +157,8 @@ def _pairs(request: Request, is_nli: bool) -> list[tuple[str, str]]:
 
 
 def _packages() -> tuple[Any, Any]:
-    try:
-        import onnxruntime
-        import tokenizers
-    except ImportError:
-        raise needs_extra("a local model needs onnxruntime and tokenizers", "local") from None
+    needed = "a local model needs onnxruntime and tokenizers"
+    onnxruntime, tokenizers = import_extra(needed, "local", "onnxruntime", "tokenizers")
     return onnxruntime, tokenizers
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judge_eval.pytest_plugin.names import PROPERTY
-
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
     from judge_eval.pytest_plugin.assertions import AssertContextPrecision, AssertMetrics
     from judge_eval.pytest_plugin.bench import Bench, FakeBench
 
+PROPERTY = "judge_eval"
+"""The name of the user property in which a test's scores travel to the summary, across processes too."""
 # Every test run of every project that has this package installed imports this module: nothing heavy here.
 MODES = ("replay", "record", "live", "fake")
 _INI = {

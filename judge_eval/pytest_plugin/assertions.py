@@ -9,8 +9,8 @@ import pytest
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
 from judge_eval.metrics import Metric, parse_metric
+from judge_eval.pytest_plugin import PROPERTY
 from judge_eval.pytest_plugin.bench import Bench
-from judge_eval.pytest_plugin.names import PROPERTY
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.sources import Traces

@@ -130,12 +130,13 @@ def open_bench(request: pytest.FixtureRequest, mode: str) -> Iterator[Bench]:
     """Make the judge of a test."""
     chosen = settings_of(request)
     path = cassette_path(request, chosen.get("cassette"))
-    shown = _relative(path, request.config.rootpath)
+    root = request.config.rootpath
+    shown = str(path.relative_to(root) if path.is_relative_to(root) else path)
     command = f"pytest {shlex.quote(request.node.nodeid)} --judge-eval-mode=record"
     model: Models | None = chosen.get("model")
     options = Options(base_url=chosen.get("base_url"), params=dict(chosen.get("params") or {}))
     if (file := chosen.pop("judge_file", None)) and not {"model", "judge"} & chosen.keys():
-        keywords = read_judge(request.config.rootpath / file).keywords(options)
+        keywords = read_judge(root / file).keywords(options)
         options, model = keywords.pop("options"), keywords["model"]
         chosen = {**keywords, **chosen, "model": model}
     cache: str | bool = str(request.config.getini("judge_eval_cache")) or True
@@ -232,7 +233,3 @@ def cassette_path(request: pytest.FixtureRequest, named: str | Path | None) -> P
     name = re.sub(r"[^\w.-]+", "_", name)
     beside = str(request.config.getini("judge_eval_cassettes")) or "cassettes"
     return folder / beside / request.path.stem / f"{name}.jsonl"
-
-
-def _relative(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -10,7 +10,8 @@ from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, wal
 from judge_eval.data.files.jsonl import bounded_lines, json_of_line
 from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
-from judge_eval.errors import ConfigError, DataError, needs_extra
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.installed import import_extra
 from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
@@ -136,14 +137,11 @@ def _objects(path: Path, name: str) -> Iterator[Row]:
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise needs_extra(f"{name} is a Parquet file, which needs PyArrow", "parquet") from None
+    needed = f"{name} is a Parquet file, which needs PyArrow"
+    pyarrow, parquet = import_extra(needed, "parquet", "pyarrow", "pyarrow.parquet")
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=256):
                 for record in batch.to_pylist():
                     number += 1

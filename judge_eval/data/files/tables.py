@@ -13,7 +13,8 @@ from typing import Any
 
 from judge_eval import limits
 from judge_eval.data.files.opening import first_line
-from judge_eval.errors import DataError, JudgeEvalError, advise, needs_extra
+from judge_eval.errors import DataError, JudgeEvalError, advise
+from judge_eval.installed import import_extra
 from judge_eval.spelling import option
 
 CELL = 2**31 - 1
@@ -174,10 +175,7 @@ def _chosen(workbook: Any, name: str, sheet: str | None) -> str:
 
 @contextmanager
 def _opened(path: Path, name: str) -> Iterator[tuple[Any, Any]]:
-    try:
-        import openpyxl
-    except ImportError:
-        raise needs_extra(f"{name} is an Excel workbook, which needs openpyxl", "xlsx") from None
+    (openpyxl,) = import_extra(f"{name} is an Excel workbook, which needs openpyxl", "xlsx", "openpyxl")
     opened: list[Any] = []
     try:
         computed = _has_formulas(path, name)

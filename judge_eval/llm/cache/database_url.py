@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from judge_eval.errors import ConfigError, needs_extra
+from judge_eval.errors import ConfigError
+from judge_eval.installed import import_extra
 
 _MEANT = re.compile(r"^postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _SCHEMES = ("postgresql://", "postgres://")
@@ -32,11 +33,7 @@ def is_postgres(cache: object) -> bool:
 
 def driver() -> Any:
     """Import the database's driver; raises `ConfigError` if it is not installed."""
-    try:
-        import psycopg
-    except ImportError:
-        raise needs_extra("a cache in PostgreSQL needs the driver", "postgres") from None
-    return psycopg
+    return import_extra("a cache in PostgreSQL needs the driver", "postgres", "psycopg")[0]
 
 
 def read_database_url(url: str) -> DatabaseAddress:

@@ -1,13 +1,14 @@
 """Google's and AWS's own credentials, which stand in the place of a key."""
 
-import importlib
 import os
 from collections.abc import Mapping
 from datetime import UTC
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-from judge_eval.errors import ConfigError, needs_extra
+from judge_eval.errors import ConfigError
+from judge_eval.installed import import_extra
 from judge_eval.llm.http.key_command import KeySource
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -19,11 +20,8 @@ class GoogleToken(KeySource):
     shown = "of Google's default credentials"
 
     def _new(self) -> tuple[str, float]:
-        try:
-            auth: Any = importlib.import_module("google.auth")
-            transport: Any = importlib.import_module("google.auth.transport.requests")
-        except ImportError:
-            raise needs_extra(f"without {_VERTEX} Vertex needs google-auth", "vertex") from None
+        needed = f"without {_VERTEX} Vertex needs google-auth"
+        auth, transport = import_extra(needed, "vertex", "google.auth", "google.auth.transport.requests")
         try:
             credentials, _ = auth.default(scopes=[_SCOPE])
             credentials.refresh(transport.Request())
@@ -50,10 +48,8 @@ class AwsSigner:
     def token(self) -> str:
         """The session's token, which goes along with a signature; raises `ConfigError` without credentials."""
         if self._credentials is None:
-            try:
-                session = importlib.import_module("botocore.session").Session()
-            except ImportError:
-                raise needs_extra(f"without {_BEDROCK} Bedrock needs botocore", "bedrock") from None
+            (botocore,) = import_extra(f"without {_BEDROCK} Bedrock needs botocore", "bedrock", "botocore.session")
+            session = botocore.Session()
             try:
                 region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
                 credentials = session.get_credentials()
@@ -67,8 +63,8 @@ class AwsSigner:
 
     def headers(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a POST with its signature."""
-        auth: Any = importlib.import_module("botocore.auth")
-        request: Any = importlib.import_module("botocore.awsrequest")
+        auth: Any = import_module("botocore.auth")
+        request: Any = import_module("botocore.awsrequest")
         kept = {name: value for name, value in headers.items() if name != "authorization"}
         signed = request.AWSRequest("POST", url, headers={"content-type": kept["content-type"]}, data=content)
         frozen = self._credentials.get_frozen_credentials()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.errors import ConfigError, RunError, needs_extra
+from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import is_plain, open_plain, replacing, write_atomically
+from judge_eval.installed import import_extra
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns import packed
 from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked, os_errors
@@ -62,12 +63,8 @@ def _write(results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], a
 
 def load_arrow() -> tuple[Any, Any]:
     """Import PyArrow and its Parquet module."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise needs_extra("Parquet needs PyArrow", "parquet") from None
-    return pyarrow, pyarrow.parquet
+    arrow, parquet = import_extra("Parquet needs PyArrow", "parquet", "pyarrow", "pyarrow.parquet")
+    return arrow, parquet
 
 
 def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
