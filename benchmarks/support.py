@@ -91,11 +91,13 @@ def server_stats(url: str) -> dict[str, Any]:
 def environment(folder: Path) -> dict[str, str]:
     """Return an environment with a key, a cache of its own, and nothing of the caller's settings.
 
-    Modules are compiled once, as in a package that was installed, and not at each start.
+    The key is as long as real ones, whose parts are looked for in what servers write. Modules are compiled once, as
+    in a package that was installed, and not at each start.
     """
     ours = ("JUDGE_EVAL", "OPENAI", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    return kept | {"OPENAI_API_KEY": "sk-mock", "XDG_CACHE_HOME": str(folder / "cache")}
+    key = f"sk-proj-{''.join(random.Random(1).choices('abcdefghABCDEFGH0123456789_-', k=156))}"
+    return kept | {"OPENAI_API_KEY": key, "XDG_CACHE_HOME": str(folder / "cache")}
 
 
 def median(values: list[float]) -> float:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from judge_eval.evaluator import Evaluator
     from judge_eval.judges.judge import Judge
-    from judge_eval.pools.pool import Pool
     from judge_eval.runs.folder.run import Run
     from judge_eval.runs.judging.selection import Selecting
     from judge_eval.runs.judging.sources import Traces
@@ -63,14 +62,9 @@ def run(
     from judge_eval.cli.printing.output import show, show_more, summary
     from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
-    from judge_eval.pools.growing import grow
-    from judge_eval.pools.pool import Pool
-    from judge_eval.pools.sampling import read_budget
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
-    from judge_eval.trials.drift import watch_judge
-    from judge_eval.views.pool import pool_view
     from judge_eval.views.run import cache_view, member_sections
 
     export.check_suffixes(output or (), SUFFIXES)
@@ -80,6 +74,8 @@ def run(
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
     if (anchors := running.anchors) is not None and not running.dry_run:
+        from judge_eval.trials.drift import watch_judge
+
         beside = anchors.with_name(f"{anchors.name}.drift.jsonl")  # where earlier versions kept it
         history = beside if beside.exists() else keeping.out / beside.name
         with watching(quiet) as watch:
@@ -89,7 +85,11 @@ def run(
             raise typer.Exit(GATE)
     keeping.page()  # an invalid address is an error before the first call
     reader = replace(reading, relevant=numbers.relevant)
-    budget = None if running.pool_budget is None else read_budget(running.pool_budget)
+    budget = None
+    if running.pool_budget is not None:
+        from judge_eval.pools.sampling import read_budget
+
+        budget = read_budget(running.pool_budget)
     prior = None if running.pool_prior is None else keeping.load(running.pool_prior, remark)
     with ExitStack() as opened:
         path, name = opened.enter_context(readable(data))
@@ -97,8 +97,7 @@ def run(
         selected = replace(selection, name=name, reader=reader).keywords()
         judged: Traces = path
         if budget is not None:
-            known = Pool.load(running.pool) if running.pool is not None and running.pool.exists() else None
-            judged, judge = _sampled(evaluator, path, selected, budget, known, prior)
+            judged, judge = _sampled(evaluator, path, selected, budget, running.pool, prior)
             evaluator, selected = opened.enter_context(evaluator.with_judge(judge)), {"name": name}
         first = not quiet and not calling.no_cache and calling.replay is None and holds_no_run(keeping.out)
 
@@ -130,6 +129,9 @@ def run(
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
     if running.pool is not None:
+        from judge_eval.pools.growing import grow
+        from judge_eval.views.pool import pool_view
+
         grown = pool_view(*grow(running.pool, done, remark))
         if not json_:
             show_more(grown.sections)
@@ -147,13 +149,15 @@ def _sampled(
     path: Path | str,
     selected: Selecting,
     budget: tuple[str, float],
-    pool: Pool | None,
+    place: Path | None,
     prior: Run | None,
 ) -> tuple[Sequence[Trace], Judge]:
     """Draw the chunks that a budget pays for; return the traces, and the judge that is asked about them."""
     from judge_eval.errors import ConfigError
+    from judge_eval.pools.pool import Pool
     from judge_eval.pools.sampling import affordable, first_cutoff, sample_pool
 
+    pool = Pool.load(place) if place is not None and place.exists() else None
     source = evaluator.source(path, Selection(**selected))
     assert source is not None  # a file
     traces = [*source]

@@ -11,7 +11,6 @@ from judge_eval.runs.scoring.aggregate import needs_total
 from judge_eval.runs.scoring.missedclaims import ClaimsMissed, missed_claims
 from judge_eval.safe_text import counted, interval, public_url, shortened
 from judge_eval.schema import Chunk, Outcome
-from judge_eval.study.members import member_agreement, variance_split
 from judge_eval.views.blocks import (
     Cell,
     Column,
@@ -435,6 +434,10 @@ def shown_place(place: str | Path) -> str:
 
 def member_sections(run: Run) -> Iterator[Section]:
     """Say how far the members of a panel agree; nothing of a run without several."""
+    if not any(result.votes for result in run.results):
+        return
+    from judge_eval.study.members import member_agreement, variance_split
+
     panel = member_agreement(run)
     if panel is None:
         return

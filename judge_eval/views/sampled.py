@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator
 
-from judge_eval.pools.sampling import SHARES, sample_report
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.sampled import is_sampled
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
 
 
 def sample_sections(run: Run) -> Iterator[Section]:
     """Yield the estimates for the whole pool; nothing of other runs."""
-    report = sample_report(run)
-    if report is None:
+    if not is_sampled(run):
         return
+    from judge_eval.pools.sampling import SHARES, sample_report
+
+    report = sample_report(run)
+    assert report is not None  # it is of a sample
     columns = (
         *(Column("estimated for all chunks"), Column("mean", "number"), Column("95% interval", "interval")),
         *(Column(f"half width at {share:.0%}", "share") for share in SHARES),

@@ -1,12 +1,17 @@
 """What people read of rerankers and of sessions."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from judge_eval.pools.sessions import SessionCall, session_report
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.steps import reranker_gain
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.views.blocks import Cell, Column, IdList, Section, Sentence, TableBlock, Toned
+
+if TYPE_CHECKING:
+    from judge_eval.pools.sessions import SessionCall
 
 MOST_CALLS = 200
 """How many calls are listed."""
@@ -38,6 +43,8 @@ def reranker_sections(run: Run) -> Iterator[Section]:
 
 def session_sections(run: Run) -> Iterator[Section]:
     """List sessions: all of them by call, then a row for each call; nothing if no session has two searches."""
+    from judge_eval.pools.sessions import session_report
+
     report = session_report(run)
     if report is None:
         return

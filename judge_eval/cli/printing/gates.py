@@ -110,9 +110,9 @@ def show_failed(checks: Sequence[Check]) -> None:
 
 def show_passed(checks: Sequence[Check], *, quiet: bool = False) -> None:
     """Print the limits of a gate that passed; `quiet` leaves out those that were kept."""
-    from judge_eval.views.comparison import check_lines
+    if checks and all(check.passed for check in checks):
+        from judge_eval.views.comparison import check_lines
 
-    if all(check.passed for check in checks):
         for check in checks:
             if not quiet or check.outcome == "undecided":
                 remark(f"gate {check_lines(check)[0]}")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.safe_text import counted
-from judge_eval.views.cascade import one_of_clusters
 from judge_eval.views.plan import escalation_lines, plan_lines, stage_lines
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: 
 
 def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
     """Print what asking both judges about the sample would take."""
+    from judge_eval.views.cascade import one_of_clusters
+
     alone = all(len(trace.chunks) == 1 for trace in drawn.spots)
     lines = [
         f"{drawn.dataset}: {len(drawn.traces)} of {drawn.eligible} traces drawn, "

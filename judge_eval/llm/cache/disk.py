@@ -69,7 +69,7 @@ class DiskStore:
                     f"WHERE raw = 1 AND key IN ({marks})",
                     part,
                 )
-                for key, mode, filename, row in rows:
+                for key, mode, filename, row in rows.fetchall():
                     inline = mode == INLINE and filename is None
                     values[key] = self._sealer.unseal(key, row) if inline else None
                     if values[key] is None:
@@ -217,8 +217,20 @@ class DiskStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Give the connection that reads to one thread; None if there is no database."""
+        """Give a connection to one thread; None if there is no database."""
         here = self._open
+        # The one that writes keeps the pages it has read, which each of its rows costs the one that reads.
+        if here.cache is not None and here.writing.acquire(blocking=False):
+            try:
+                if here.cache is not None and here.cache_file == inode(self._path):
+                    try:
+                        yield here.cache.open_connection
+                    except sqlite3.Error as error:
+                        here.close_cache()
+                        raise store_error(self._path, error) from None
+                    return
+            finally:
+                here.writing.release()
         with here.reading:
             con = self._reader(here)
             try:

@@ -62,10 +62,17 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
         if self._only is None:
             path = str(Path(self._directory) / DB)
             self._only = sqlite3.connect(path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+            for pragma in ("trusted_schema=OFF", "cell_size_check=ON"):
+                self._only.execute(f"PRAGMA {pragma}")
             for name, value in SETTINGS.items():
                 if name.startswith("sqlite_"):
                     self.reset(name, value, update=False)
         return self._only
+
+    @property
+    def open_connection(self) -> sqlite3.Connection:
+        """The one connection, for statements that only read."""
+        return self._con
 
     def put_rows(self, rows: Sequence[KeyedRow]) -> None:
         """Write rows in one transaction, in place of what any row of the same key says."""

@@ -72,14 +72,14 @@ class Scrubber:
         used = [text for text in (key, *secrets) if len(text) >= _SHORTEST]
         spelled = [text for secret in used if len(secret) >= _TELLING for text in _spellings(secret)]
         self._secrets = list(dict.fromkeys(used + spelled + environment_secrets()))
-        # Any 8 characters of a secret contain one of these 4, which are quickly found.
-        self._hints = {
-            text: [text[at : at + 4] for at in range(0, len(text) - 3, 5)] for text in used if _is_telling(text)
-        }
+        self._hints = {text: _hints(text) for text in used if _is_telling(text)}
+        self._all_hints = {hint for text in self._secrets for hint in _hints(text)}
 
     def __call__(self, text: str) -> str:
         """Return the text with `***` in place of secrets and of 8 characters or more of one."""
-        return _KEYLIKE.sub("***", mask(text, self._secrets))
+        if not self._all_hints.isdisjoint([text[at : at + 4] for at in range(len(text) - 3)]):
+            text = mask(text, self._secrets)
+        return _KEYLIKE.sub("***", text)
 
     def reply(self, text: str) -> str:
         """Return a judge's reply without 8 characters or more of a key that is not letters or plain words."""
@@ -104,6 +104,11 @@ class Scrubber:
 
 
 E_ = TypeVar("E_", bound=CallError)
+
+
+def _hints(secret: str) -> list[str]:
+    """Return short parts, of which the secret and any 8 characters of it contain one; they are quickly found."""
+    return [secret[at : at + 4] for at in range(0, len(secret) - 3, 5)]
 
 
 def _spellings(secret: str) -> list[str]:

@@ -34,6 +34,19 @@ def test_a_pickled_value_is_a_miss(folder: Path, canary: Path) -> None:
     assert not canary.exists()
 
 
+def test_a_row_planted_while_rows_are_written_is_a_miss(folder: Path, canary: Path) -> None:
+    """The connection that writes reads no other mode either, and finds what another process has written."""
+    with closing(DiskStore(folder)) as store:
+        store.put_many([(b"n" * 32, b"new")])
+        assert store.get_many([KEY, OTHER, b"n" * 32]) == [b"honest", b"other", b"new"]
+        edit(folder, "UPDATE Cache SET mode = 4, value = ? WHERE key = ?", pickle.dumps(Bomb(canary)), KEY)
+        with closing(DiskStore(folder)) as other:
+            other.put_many([(b"b" * 32, b"beside")])
+        assert store.get_many([KEY, OTHER, b"b" * 32]) == [None, b"other", b"beside"]
+        assert store.corrupt == 1
+    assert not canary.exists()
+
+
 @pytest.mark.parametrize("mode", [0, 2, 3, 4, 5, -1, None, "1"])
 def test_any_other_mode_is_a_miss(folder: Path, mode: object) -> None:
     """Only the mode that is written is read (SQLite itself turns the text "1" into the number)."""
