@@ -33,7 +33,7 @@ from judge_eval.llm.stack import Stack
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.fusion import number_in
 from judge_eval.notebook import shown_by_default
-from judge_eval.pools.joining import Settling, SideBySide
+from judge_eval.pools.joining import JoinedRuns, Settling
 from judge_eval.pools.lists import KnownChunks, Maker
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.recipe import Recipe, Recipes
@@ -86,7 +86,7 @@ class NewLists:
         if conflicts == "refuse":
             Pool.of(runs, conflicts=conflicts)
         self.recipe, self.runs, self.first, self.scale = recipe, runs, runs[0].manifest, scale_of(runs[0])
-        self.read, self.maker = SideBySide(runs, conflicts), Maker(recipe)
+        self.read, self.maker = JoinedRuns(runs, conflicts), Maker(recipe)
         self.names = " and ".join(system.name for system in self.read.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
         self.packed: dict[str, Columns] = {}
@@ -366,7 +366,7 @@ def sweep(
     if conflicts == "refuse":
         Pool.of(runs, conflicts=conflicts)
     columns = [_Column(runs[0], name) for _ in (None, *tried)]
-    read = SideBySide(runs, conflicts)
+    read = JoinedRuns(runs, conflicts)
     for block in read:
         columns[0].add((result.trace, result.outcomes) for result in block.results[0])
         chunks = KnownChunks(block)

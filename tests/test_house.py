@@ -137,3 +137,25 @@ def test_what_the_house_page_names_is_there() -> None:
     assert {name for name in named if not (PACKAGE / name).is_dir() and not (PACKAGE / f"{name}.py").exists()} == set()
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert folders - {name.split("/")[0] for name in named} <= {"prompts"}
+
+
+def test_variables_bear_nouns(trees: dict[Path, ast.Module]) -> None:
+    """No variable or parameter is called by a word that says nothing of what it holds."""
+    empty = {"told", "found", "said", "one"}
+    stored = [
+        (path, node.lineno, node.arg if isinstance(node, ast.arg) else node.id)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    ]
+    fields = {
+        (path, node.target.lineno)
+        for path, tree in trees.items()
+        for record in ast.walk(tree)
+        if isinstance(record, ast.ClassDef)
+        for node in record.body
+        if isinstance(node, ast.AnnAssign)
+    }
+    assert [
+        f"{path}:{line} {name}" for path, line, name in stored if name in empty and (path, line) not in fields
+    ] == []

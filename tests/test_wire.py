@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.parsing import without_surrogates
+from judge_eval.judges.token_confidence import read_confidence
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.cache.cached import cache_key
 from judge_eval.prompts import load_form

@@ -20,8 +20,8 @@ def imported_view(imported: Imported) -> View:
     ]
     several = ((imported.doubled, "line is repeated", "lines are repeated"),
                (imported.unreadable, "line is no reply", "lines are no replies"))  # fmt: skip
-    if told := ", ".join(counted(number, one, many) for number, one, many in several if number):
-        blocks.append(Remark("lines", told))
+    if odd_lines := ", ".join(counted(number, noun, many) for number, noun, many in several if number):
+        blocks.append(Remark("lines", odd_lines))
     for counts, words in ((imported.declined, "declined by the server"), (imported.unanswered, "not answered")):
         blocks += [Remark(words, f"{n:,} {words}: {message}") for message, n in counts.most_common(3)]
     return View("import", (Section("import", tuple(blocks)),))

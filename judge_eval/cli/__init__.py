@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `judge-eval`; exits with the verb's code."""
     if arguments is None:  # in a process of its own: what a start imports is no garbage (30 ms to find out)
         gc.set_threshold(_AT_START, 20, 50)
-    from judge_eval.cli.printing.door import is_watched
+    from judge_eval.cli.printing.safe_output import is_watched
     from judge_eval.cli.stopping import terminable
 
     if not is_watched():  # typer's help takes FORCE_COLOR for a terminal

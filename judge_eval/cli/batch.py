@@ -15,8 +15,8 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
+from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.cli.printing.steps import step
 from judge_eval.data.options import ReadOptions
 from judge_eval.llm.options import Options

@@ -20,8 +20,8 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, OneJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, tell
 from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
+from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION
 from judge_eval.safe_text import one_line, public_url
 from judge_eval.user_text import is_address, prompt_name

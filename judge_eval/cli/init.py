@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.safe_output import tell
 
 CONFIG = "judge_eval.toml"
 DATA = "traces.jsonl"

@@ -11,8 +11,8 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.safe_output import remark
 from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, Serving
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.door import tell, tell_lines
 from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.cli.printing.safe_output import tell, tell_lines
 from judge_eval.errors import ConfigError
 from judge_eval.user_text import prompt_name
 

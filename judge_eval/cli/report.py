@@ -12,8 +12,8 @@ from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.settings import Setting
 

@@ -16,8 +16,8 @@ from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import complain, remark, tell
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
+from judge_eval.cli.printing.safe_output import complain, remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection

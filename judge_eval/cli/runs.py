@@ -12,8 +12,8 @@ from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
+from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.safe_text import counted

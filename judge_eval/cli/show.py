@@ -11,8 +11,8 @@ from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.safe_output import give_json, remark
 
 LISTED = 1000
 """How many traces are listed if nobody says how many."""

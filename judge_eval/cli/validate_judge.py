@@ -15,8 +15,8 @@ from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import complain, give_json, remark
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
+from judge_eval.cli.printing.safe_output import complain, give_json, remark
 from judge_eval.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import typer
 
 from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
-from judge_eval.cli.printing.door import can_answer, tell, trusts
+from judge_eval.cli.printing.safe_output import can_answer, tell, trusts
 from judge_eval.installed import own_version
 from judge_eval.trust import begin_command
 

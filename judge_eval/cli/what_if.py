@@ -12,8 +12,8 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, spelled_remark, verb
+from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.pools.joining import Settling
 from judge_eval.pools.recipe import Recipe
 

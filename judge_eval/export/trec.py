@@ -58,14 +58,14 @@ def pool_lines(pool: Pool) -> Iterator[str]:
     """Yield `query systems chunk grade`, a line a chunk of the pool, -1 without a verdict; ids as in `run_lines`."""
     # The second field is TREC's iteration, which no reader uses: it says which systems have the chunk within the pool's
     # depth, by their numbers in `pool_provenance`, as 1+3; 0 if none has.
-    found = pool.found(pool.depth)
+    ranked_by = pool.found(pool.depth)
     safe_trace = _escaper("questions of the pool")
     pooled = pool.pooled
     for row, (question, _) in enumerate(pool.questions):
         query, safe = safe_trace(question), _escaper(f"chunk ids of question {question!r}")
         for at in pool.span(row):
             if pooled[at]:
-                who = "+".join(str(system + 1) for system in found[at].nonzero()[0].tolist()) or "0"
+                who = "+".join(str(system + 1) for system in ranked_by[at].nonzero()[0].tolist()) or "0"
                 yield f"{query} {who} {safe(pool.chunk_ids[at])} {pool.grades[at]}\n"
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges import prompted
-from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import Problem, Reading
 from judge_eval.judges.questions import Question, call_of, conclude, distinct, request_for, rounds
+from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import DecisionForm, DecisionLayout
 from judge_eval.ranges import check_ranges
 from judge_eval.registry import Kind

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge_eval.judges import prompted
-from judge_eval.judges.confidence import Confidence, read_confidence
 from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
 from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct
+from judge_eval.judges.token_confidence import Confidence, read_confidence
 from judge_eval.prompts import PromptForm
 from judge_eval.registry import Kind
 from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from judge_eval import schema
 from judge_eval.errors import CallError
-from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.judge import Wave
 from judge_eval.judges.parsing import Problem, evidence_found, fault_of, without_surrogates
+from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
 from judge_eval.record import trusted
 from judge_eval.wire import Completion, Message, Passage, Reply, Request

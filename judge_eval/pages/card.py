@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.pages.recall import Memory, Recalled
+from judge_eval.pages.recall import Memory, ReplayedCall
 from judge_eval.pages.rows import agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
@@ -23,7 +23,7 @@ SYSTEM = "system"
 """The role whose text is the same in every call; pages keep it once."""
 
 
-def call_data(call: Call, recalled: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
+def call_data(call: Call, recalled: ReplayedCall | None, memory: Memory | None, systems: list[str]) -> JSON:
     """Make what a page shows of a call to the judge."""
     # Without a memory prompt and reply are left out. New system messages are added to `systems`, and calls
     # name them by their place.

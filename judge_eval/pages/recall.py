@@ -17,7 +17,7 @@ from judge_eval.wire import Completion, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class ReplayedCall:
     """One request of a trace's plan, and its reply if the cache holds it."""
 
     request: Request
@@ -71,18 +71,18 @@ class Memory:
                 backend = Unavailable(identity, "the cache", "a page asks no judge")
                 self._cached[route] = Cached(backend, self.store, offline=True)
 
-    def calls(self, result: TraceResult) -> list[Recalled | None]:
+    def calls(self, result: TraceResult) -> list[ReplayedCall | None]:
         """Return what each call of a trace asked, in their order; None if that cannot be followed."""
         # The plan is driven with the replies the cache holds; a repair that was never stored under a key
         # of its own cannot be followed, and what it asked is not shown. Two models may have been asked one
         # thing: whose reply a call took is told by its model and its tokens, and not shown where they differ.
         followed = self._followed(result)
-        out: list[Recalled | None] = []
+        out: list[ReplayedCall | None] = []
         for call in result.calls:
             same = followed.get(call.key, [])
             match = next((exchange for exchange in same if exchange.answers(call)), None)
             if match is None and len(same) > 1:
-                match = Recalled(same[0].request, None)
+                match = ReplayedCall(same[0].request, None)
             elif match is not None and len(same) > 1:
                 same.remove(match)
             out.append(match or (same[0] if same else None))
@@ -98,27 +98,27 @@ class Memory:
             return []
         return [(request, reply is not None) for request, reply in zip(requests, self._look_up(requests), strict=True)]
 
-    def _followed(self, result: TraceResult) -> dict[str, list[Recalled]]:
+    def _followed(self, result: TraceResult) -> dict[str, list[ReplayedCall]]:
         if self._judge is None:
             return {}
-        recalled: dict[tuple[str, str], Recalled] = {}
+        recalled: dict[tuple[str, str], ReplayedCall] = {}
         self._drive(self._judge.inquire(result.trace), recalled)
         if result.claims is not None and result.trace.claims is None:  # its split may not be at hand
             split = result.trace.model_copy(update={"claims": result.claims.claims})
             self._drive(self._judge.inquire(split), recalled)
-        by_key: dict[str, list[Recalled]] = {}
+        by_key: dict[str, list[ReplayedCall]] = {}
         for (key, _), exchange in recalled.items():
             by_key.setdefault(key, []).append(exchange)
         return by_key
 
-    def _drive(self, plan: Inquiry, recalled: dict[tuple[str, str], Recalled]) -> None:
+    def _drive(self, plan: Inquiry, recalled: dict[tuple[str, str], ReplayedCall]) -> None:
         try:
             requests = next(plan)
             while True:
                 replies = self._look_up(list(requests))
                 for request, reply in zip(requests, replies, strict=True):
                     digest = (request.origin or request).digest.hex()
-                    recalled.setdefault((digest, request.route), Recalled(request, reply))
+                    recalled.setdefault((digest, request.route), ReplayedCall(request, reply))
                 if any(reply is None for reply in replies):
                     break
                 requests = plan.send([reply for reply in replies if reply is not None])

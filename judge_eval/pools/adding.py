@@ -138,11 +138,11 @@ def _by_cluster(pool: Pool, rows: NDArray[np.int64], values: NDArray[np.float64]
     return sums
 
 
-def _by_tag(pool: Pool, rows: NDArray[np.int64], found: NDArray[np.bool_]) -> list[TagCoverage]:
+def _by_tag(pool: Pool, rows: NDArray[np.int64], has: NDArray[np.bool_]) -> list[TagCoverage]:
     often = Counter(tag for tags in pool.tags for tag in set(tags))
     out = []
     for tag, _ in often.most_common(MOST_TAGS):
-        here = found[np.array([tag in tags for tags in pool.tags])[rows]]
+        here = has[np.array([tag in tags for tags in pool.tags])[rows]]
         if len(here):
             shares = [*here.mean(axis=0).tolist(), float(here.any(axis=1).mean())]
             out.append(TagCoverage(tag=tag, relevant=len(here), shares=tuple(shares)))
@@ -155,14 +155,14 @@ def percent(figure: Figure) -> str:
     return f"{100 * (figure.value or 0):.0f}%{ends}"
 
 
-def _sentence(found: NDArray[np.bool_], each: Sequence[Coverage], tops: Sequence[Coverage]) -> str:
-    every, counts = tops[-1], found.sum(axis=0)
+def _sentence(has: NDArray[np.bool_], each: Sequence[Coverage], tops: Sequence[Coverage]) -> str:
+    every, counts = tops[-1], has.sum(axis=0)
     if len(each) > 2:
         pair = f"the best pair, {' and '.join(tops[0].systems)}, covers {percent(tops[0].share)} of the pool"
         return f"{pair}; all {len(each)} together {percent(every.share)}"
     strong = int(counts.argmax())
-    missed = ~found[:, strong]
-    gains, lacks = int(found[missed, 1 - strong].sum()), int(missed.sum())
+    missed = ~has[:, strong]
+    gains, lacks = int(has[missed, 1 - strong].sum()), int(missed.sum())
     names = [coverage.systems[0] for coverage in each]
     if not lacks:
         return f"{names[1 - strong]} adds nothing: {names[strong]} has every relevant chunk of the pool"
@@ -170,7 +170,7 @@ def _sentence(found: NDArray[np.bool_], each: Sequence[Coverage], tops: Sequence
         f"{names[1 - strong]} finds {gains / lacks:.0%} of the relevant chunks that {names[strong]} misses "
         f"({gains} of {lacks})"
     )
-    if found.any(axis=1).all():
+    if has.any(axis=1).all():
         rest = f"the pool is what they found, and {names[strong]} alone covers {percent(each[strong].share)} of it"
     else:
         rest = f"together they cover {percent(every.share)} of the pool"

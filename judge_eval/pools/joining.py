@@ -199,7 +199,7 @@ class JoinedBlock:
     """By run and question the number of each chunk's title and text."""
 
 
-class SideBySide:
+class JoinedRuns:
     """Runs over the same questions, joined as in a pool, some questions at a time: each result is read once.
 
     Args:

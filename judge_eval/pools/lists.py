@@ -34,7 +34,7 @@ class KnownChunks:
         self.numbers = [0] * count
         """Of title and text; see `JoinedBlock.passages`."""
         shown: list[Chunk | None] = [None] * count
-        said: list[Outcome | None] = [None] * count
+        outcomes: list[Outcome | None] = [None] * count
         agrees = bytearray(count)
         for (places, _), results, passages in zip(self.joined.lists, block.results, block.passages, strict=True):
             at = iter(places.tolist())
@@ -47,9 +47,9 @@ class KnownChunks:
                     if new or not agrees[place]:
                         fits = outcome.kind == "verdict" and outcome.grade == grades[place]
                         if new or fits:
-                            said[place], agrees[place] = outcome, fits
+                            outcomes[place], agrees[place] = outcome, fits
         self._shown = [chunk for chunk in shown if chunk is not None]
-        self._said = [outcome for outcome in said if outcome is not None]
+        self._outcomes = [outcome for outcome in outcomes if outcome is not None]
         self._counted = bytearray(count)
         self._scores: dict[int, Values] = {}
         self._words: dict[int, Counter[str]] = {}
@@ -69,10 +69,10 @@ class KnownChunks:
         for place in places:
             if not self._counted[place]:
                 self._counted[place] = True
-                outcome, name, grade = self._said[place], self.joined.chunk_ids[place], self._grades[place]
+                outcome, name, grade = self._outcomes[place], self.joined.chunk_ids[place], self._grades[place]
                 outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
-                self._said[place] = outcome if grade < 0 else settled(outcome, grade, self.joined.scale)
-        return tuple([self._said[place] for place in places])
+                self._outcomes[place] = outcome if grade < 0 else settled(outcome, grade, self.joined.scale)
+        return tuple([self._outcomes[place] for place in places])
 
     def trace(self, row: int) -> Trace:
         """Return the trace of a question in the first run."""

@@ -90,7 +90,7 @@ def session_report(run: Run) -> SessionReport | None:
         return None
     of_claims = all(call.claims is not None for calls in searched.values() for call in calls)
     items = {n: [call.claims if of_claims and call.claims else call.found for call in searched[n]] for n in searched}
-    every = [item for found in items.values() for item in found]
+    every = [item for of_calls in items.values() for item in of_calls]
     known, missed = sum(len(item.known) for item in every), sum(item.missed for item in every)
     rate = known / (known + missed) if known + missed else 0.0
     sessions = tuple(_session(name, calls, items[name]) for name, calls in searched.items())
@@ -145,10 +145,10 @@ class _Call(NamedTuple):
         known: set[object] = {passage for passage, hit in zip(passages, good, strict=True) if hit}
         lost: set[object] = {passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict is None}
         failed = verdicts.count(None)
-        found = _Found(known, lost - known, len(verdicts) - failed - sum(good), None)
+        chunks = _Found(known, lost - known, len(verdicts) - failed - sum(good), None)
         reranked = ranks_after(result) is not None
         return cls(
-            result.trace_id, result.trace.query, tuple(passages), sum(good), failed, reranked, found, _claims(result)
+            result.trace_id, result.trace.query, tuple(passages), sum(good), failed, reranked, chunks, _claims(result)
         )
 
 
@@ -175,15 +175,15 @@ def _searches(calls: Sequence[_Call]) -> list[_Call]:
 def _session(name: str, made: Sequence[_Call], items: Sequence[_Found]) -> SearchSession:
     every: set[object] = set().union(*(item.every or () for item in items))
     fixed = items[0].every is not None
-    found: set[object] = set().union(*(item.known for item in items))
-    unknown = set().union(*(item.open for item in items)) - found
+    known: set[object] = set().union(*(item.known for item in items))
+    unknown = set().union(*(item.open for item in items)) - known
     seen, gathered, maybe, calls = set[int](), set[object](), set[object](), []
     for call, item in zip(made, items, strict=True):
         new, gathered = len(item.known - gathered), gathered | item.known
         maybe = (maybe | item.open) - gathered
         totals = len(every), len(every)
         if not fixed:  # at least: what is open here is irrelevant and what is open later relevant; at most the reverse
-            totals = len(found) + len(unknown - maybe), len(found | maybe)
+            totals = len(known) + len(unknown - maybe), len(known | maybe)
         ends = len(gathered) / max(totals[0], 1), (len(gathered) + len(maybe)) / max(totals[1], 1)
         calls.append(
             SessionCall(

@@ -28,10 +28,10 @@ def filler(text: str) -> Callable[..., str]:
     No value is scanned for placeholders, and none that the text does not name is taken.
     """
     pieces, at = [], 0
-    for found in Template.pattern.finditer(text):
-        name = found["named"] or found["braced"]
-        pieces += [_literal(text[at : found.start()]), f"{{{name}}}" if name else "$"]
-        at = found.end()
+    for match in Template.pattern.finditer(text):
+        name = match["named"] or match["braced"]
+        pieces += [_literal(text[at : match.start()]), f"{{{name}}}" if name else "$"]
+        at = match.end()
     return "".join([*pieces, _literal(text[at:])]).format
 
 

@@ -7,14 +7,14 @@ from judge_eval.stats.distributions import normal_ppf
 from judge_eval.stats.estimate import Estimate, Interval
 
 
-def chao1(found: int, once: int, twice: int, *, level: float = 0.95) -> Estimate:
+def chao1(distinct: int, once: int, twice: int, *, level: float = 0.95) -> Estimate:
     """Return a lower bound of how many items there are, found or not (Chao 1984, bias-corrected).
 
-    found + once (once - 1) / (2 (twice + 1)), with the log-normal interval of Chao (1987). It is "at least":
+    distinct + once (once - 1) / (2 (twice + 1)), with the log-normal interval of Chao (1987). It is "at least":
     systems agree on items that are easy to find, and the interval does not cover that.
 
     Args:
-        found: How many different items were found, >= once + twice.
+        distinct: How many different items were found, >= once + twice.
         once: By exactly one system.
         twice: By exactly two systems, > 0: without any there is no interval.
         level: Confidence level.
@@ -22,8 +22,10 @@ def chao1(found: int, once: int, twice: int, *, level: float = 0.95) -> Estimate
     Raises:
         ValueError: The counts do not fit together, or `twice` is 0.
     """
-    if min(found, once) < 0 or once + twice > found:
-        raise ValueError(f"found={found}, once={once}, twice={twice}: counts must be >= 0, and once + twice <= found")
+    if min(distinct, once) < 0 or once + twice > distinct:
+        raise ValueError(
+            f"distinct={distinct}, once={once}, twice={twice}: counts must be >= 0, and once + twice <= distinct"
+        )
     if twice < 1:
         raise ValueError("nothing was found exactly twice; how much is undiscovered cannot be bounded")
     base, more = once * (once - 1), twice + 1
@@ -33,5 +35,5 @@ def chao1(found: int, once: int, twice: int, *, level: float = 0.95) -> Estimate
     if missing > 0:
         z = normal_ppf((1 + check_level(level)) / 2)
         spread = math.exp(z * math.sqrt(math.log1p(variance / missing**2)))
-        interval = Interval(found + missing / spread, found + missing * spread, level, "log-normal")
-    return Estimate(found + missing, interval, found, standard_error=math.sqrt(variance))
+        interval = Interval(distinct + missing / spread, distinct + missing * spread, level, "log-normal")
+    return Estimate(distinct + missing, interval, distinct, standard_error=math.sqrt(variance))

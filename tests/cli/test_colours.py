@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.test_door import on_a_terminal
+from tests.cli.test_safe_output import on_a_terminal
 from tests.support.command import FIXTURES, Shell
 from tests.support.desk import Desk
 

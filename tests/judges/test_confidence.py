@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Completion, Evaluator, FakeBackend, Identity, Request, Trace
-from judge_eval.judges.confidence import read_confidence
+from judge_eval.judges.token_confidence import read_confidence
 from judge_eval.llm.fake import rules
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED

@@ -11,8 +11,8 @@ import pytest
 from judge_eval import EvalRun, Evaluator, GradeTable, parse_metric
 from judge_eval.errors import JudgeEvalError
 from judge_eval.export.formats import write_as
-from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.panel import combine
+from judge_eval.judges.token_confidence import Confidence
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED, Verdict

@@ -14,9 +14,9 @@ import pytest
 from judge_eval import Evaluator, FakeBackend, Options
 from judge_eval.errors import ConfigError, PromptError
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.judge import Judge
 from judge_eval.judges.listwise import Listwise
+from judge_eval.judges.token_confidence import read_confidence
 from judge_eval.prompts import load_form
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Request, TokenLogprob

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_door import EVIL, calm
+from tests.cli.test_safe_output import EVIL, calm
 from tests.support.command import ROOT
 
 TEST = f"""

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.parsing import Problem, evidence_found, read_many, read_one
+from judge_eval.judges.token_confidence import read_confidence
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Completion, Passage
 from tests.support.canned import REPLIES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.door import complain, remark, tell
+from judge_eval.cli.printing.safe_output import complain, remark, tell
 from judge_eval.errors import JudgeEvalError
 
 if TYPE_CHECKING:

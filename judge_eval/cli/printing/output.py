@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
-from judge_eval.cli.printing.door import coloured, give_json, remark
+from judge_eval.cli.printing.safe_output import coloured, give_json, remark
 from judge_eval.safe_text import printable
 from judge_eval.views.blocks import Remark, View
 from judge_eval.views.run import terminal_view

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.safe_text import counted
 from judge_eval.views.plan import escalation_lines, plan_lines, stage_lines
 
@@ -33,12 +33,12 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     from judge_eval.views.progress import progress_line
 
     if not sys.stderr.isatty():
-        told = time.monotonic()
+        last = time.monotonic()
 
         def tell_now_and_then(progress: Progress) -> None:
-            nonlocal told
-            if time.monotonic() - told >= LINE_EVERY:
-                told = time.monotonic()
+            nonlocal last
+            if time.monotonic() - last >= LINE_EVERY:
+                last = time.monotonic()
                 remark(progress_line(progress))
 
         yield tell_now_and_then

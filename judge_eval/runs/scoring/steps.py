@@ -83,10 +83,10 @@ def reranker_gain(run: Run) -> RerankerGain | None:
             before.add(result, 0, 0)
             failed += any(outcome.kind != "verdict" for outcome in result.outcomes)
             for rank, outcome in zip(ranks, result.outcomes, strict=True):
-                found = outcome.kind == "verdict" and outcome.grade >= scale.relevant
-                relevant += found
+                is_relevant = outcome.kind == "verdict" and outcome.grade >= scale.relevant
+                relevant += is_relevant
                 unknown += not rank and outcome.kind != "verdict"
-                if found and not rank:
+                if is_relevant and not rank:
                     dropped.append((result.trace_id, outcome.chunk_id))
         for result in scored_again([_reordered(*pair) for pair in block], scorer) if scorer else ():
             after.add(result, 0, 0)

@@ -42,7 +42,7 @@ class OutputError(Exception):
         super().__init__(error.strerror or str(error))
 
 
-class Door:
+class SafeOutput:
     """A standard stream that shows control characters as escapes; a failing stderr raises nothing."""
 
     def __init__(self, stream: TextIO, *, errors: bool) -> None:
@@ -119,7 +119,7 @@ def doors() -> Iterator[None]:
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.stdout, sys.stderr = Door(before[0], errors=False), Door(before[1], errors=True)
+    sys.stdout, sys.stderr = SafeOutput(before[0], errors=False), SafeOutput(before[1], errors=True)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -178,7 +178,7 @@ def give_json(text: str) -> None:
     """Print JSON; control characters, which stand only in strings, become JSON escapes."""
     lines = (line if line.isprintable() else _BEYOND_ASCII.sub(_spell, line) for line in text.split("\n"))
     plain = _ORDER.sub(r"\\u0023", "\n".join(lines)) + "\n"
-    if isinstance(sys.stdout, Door):
+    if isinstance(sys.stdout, SafeOutput):
         sys.stdout.pass_on(plain)
     else:
         sys.stdout.write(plain)
