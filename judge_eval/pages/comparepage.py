@@ -43,6 +43,16 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
     }
 
 
+_COLUMNS = (
+    ("difference", "B minus A; coloured only if the 95% interval leaves out 0"),
+    ("p", "how often chance alone gives such a difference (randomisation test); no small p if the interval holds 0"),
+    ("p (Holm)", "p adjusted for the number of metrics in the table"),
+    ("wins, ties, losses", "traces in which B is better than A, equal, or worse"),
+    ("n", "traces that have a value in both runs"),
+    ("detectable", "the smallest true difference that so many traces show in 80 of 100 cases, adjusted as p (Holm)"),
+)
+
+
 def _sentences(compared: ComparedRuns, shown: int, changed: int) -> JSON:
     record = compared.record
     alone = (record.only_baseline[0], "A"), (record.only_candidate[0], "B")
@@ -53,9 +63,7 @@ def _sentences(compared: ComparedRuns, shown: int, changed: int) -> JSON:
         f"{_traces(record.paired[0])} in common{missing and '; '}{missing}.",
         "doubt": "A difference in scores may not come from the retriever",
         "sides": "In brackets, “there” is A (the baseline) and “here” is B (the candidate).",
-        "columns": "p: randomisation test; Holm: the same, adjusted for all metrics shown. A small p is left "
-        "out if the interval holds 0. Detectable: the smallest true difference these traces would show with "
-        "80% power, adjusted likewise. A difference is coloured only if its interval leaves out 0.",
+        "columns": _COLUMNS,
         "nothing": "The runs have no metric and trace in common.",
         "better": {
             name: f"{'Below' if less_is_better(name) else 'Above'} the diagonal B is better. "

@@ -148,7 +148,7 @@ export async function comparePage(root, source, served) {
     names.length ? table(columns, rows, { label: phrase("comparepage.table") }) : el("p.note", null, data.sentences.nothing),
     drawBlocks(data.whose),
     el("details.about", null, el("summary", null, phrase("comparepage.sides")),
-      el("p.dim", null, data.sentences.columns),
+      el("div.help", null, el("dl", null, data.sentences.columns.map(([name, text]) => [el("dt", null, name), el("dd", null, text)]))),
       data.notes.map((text) => quoted("p.dim", text)),
       el("div.columns", null, side("A", a, served), side("B", b, served))),
     data.claims.length > 0 && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), drawBlocks(data.claims)),
