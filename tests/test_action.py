@@ -162,8 +162,8 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     report = Path(outputs["steps.run.outputs.report"]).read_text(encoding="utf-8")
     assert "AP@5" in report
     page = data_of((Path(outputs["steps.run.outputs.report"]).parent / "report.html").read_text(encoding="utf-8"))
-    assert page["gate"][0].startswith("Gate failed")
-    assert page["gate"][1] in report.replace("\\", "")
+    assert page["gate"]["title"] == "Gate failed: 1 of 2"
+    assert page["gate"]["limits"][0][0] in report.replace("\\", "")
     assert report.partition("\n\n")[2].startswith("**Gate failed: 1 of 2**")
     assert page["baseline"]["label"] == "main"
     heading = next(line for line in report.splitlines() if line.startswith("### "))

@@ -58,7 +58,7 @@ def compare(
     from judge_eval.cli.printing.output import show_comparison
     from judge_eval.cli.printing.progress import watching
     from judge_eval.compare.compare import compare as compare_runs
-    from judge_eval.compare.gate import check_gates, gate_limits
+    from judge_eval.compare.gate import check_gates, gated_metrics
     from judge_eval.export import text as export
     from judge_eval.runs.folder.records import Tally
     from judge_eval.safe_text import counted
@@ -67,10 +67,8 @@ def compare(
     export.check_suffixes(output or (), FORMATS)
     if len(runs) < 2:
         raise typer.BadParameter("name two runs or more; the first is the baseline")
-    limits = gate_limits(gates)
     baseline, *candidates = (keeping.load(name, remark) for name in runs)
-    named = numbers.names or list(baseline.manifest.metrics)
-    wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
+    wanted = gated_metrics(numbers.names or baseline.manifest.metrics, gates)
     again = None
     if judge_again:
         with judging.evaluator(calling, numbers, ["P@5"]) as evaluator, watching(json_) as evaluator.watch:

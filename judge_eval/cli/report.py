@@ -18,6 +18,9 @@ from judge_eval.compare.options import Gates
 from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from judge_eval.compare.record import Check
     from judge_eval.eval_run import EvalRun
 
 
@@ -57,22 +60,27 @@ def report(
     judge-eval report label:main latest -o compare.html
     judge-eval report label:main label:a label:b --by tag -o matrix.html
     """
+    from judge_eval.compare.compare import compare
+    from judge_eval.compare.gate import check_gates, gated_metrics
     from judge_eval.errors import ConfigError
     from judge_eval.pages.page import PageSettings
     from judge_eval.pages.report import page_report, save_page, store_at
 
     if other and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
-    if other and gates.has_limits:
-        raise ConfigError("limits are shown on the page of one run; name one run, and --baseline")
     first = chosen.loaded(remark)
     runs = [first, *(chosen.load(name, remark) for name in other or ())]
     if not other and (before := _baseline(chosen, first, baseline)) is not None:
         runs.append(before)
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
     store = None if (place := caching.used) is None else store_at(place)
+    checks: Sequence[Check] = ()
+    if gates.has_limits:
+        before, *after = runs if other else reversed(runs)
+        wanted = gated_metrics(before.manifest.metrics, gates)
+        checks = check_gates(after or runs, gates, compare(before, *after, metrics=wanted) if after else None)
     try:
-        text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, gate=_gate(runs, gates)))
+        text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, checks))
     finally:
         close = getattr(store, "close", None)
         if close is not None:
@@ -80,18 +88,6 @@ def report(
     save_page(text, output)
     of = "" if len(first.results) <= max_traces else f", {max_traces:,} of {len(first.results):,} traces in full"
     tell(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")
-
-
-def _gate(runs: list[EvalRun], gates: Gates) -> tuple[str, ...]:
-    """Say what the gate says of the run that is shown, if it fails."""
-    if not gates.has_limits:
-        return ()
-    from judge_eval.compare.compare import compare
-    from judge_eval.compare.gate import check_gates
-    from judge_eval.views.comparison import failed_gate_lines
-
-    run, *before = runs
-    return failed_gate_lines(check_gates([run], gates, compare(before[0], run) if before else None))
 
 
 def _baseline(chosen: OneRun, run: EvalRun, baseline: str | None) -> EvalRun | None:

@@ -207,6 +207,11 @@ def gate_limits(gates: Gates) -> list[Limit]:
     return read_limits(gates.fail_under, gates.max_drop, gates.non_inferior, gates.fail_over, gates.max_rise)
 
 
+def gated_metrics(names: Iterable[str], gates: Gates) -> tuple[str, ...]:
+    """Return these metrics and then those of the limits, each once."""
+    return tuple(dict.fromkeys([*names, *(limit.metric for limit in gate_limits(gates))]))
+
+
 def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None = None) -> Checks:
     """Check the limits on means of each run, and those on changes in a comparison.
 

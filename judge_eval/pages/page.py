@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 
 from judge_eval import pages as folder
 from judge_eval import registry
+from judge_eval.compare.record import Check
 from judge_eval.errors import UnknownNameError
 from judge_eval.llm.cache.store import Store
 from judge_eval.runs.folder.records import SliceBy
@@ -43,8 +44,8 @@ class PageSettings:
     """The most traces to hold in full; figures are of all. None holds all."""
     by: tuple[SliceBy, ...] = ()
     """Which slices to show; empty: those the run was asked for, or if all its traces are held, of every kind."""
-    gate: tuple[str, ...] = ()
-    """What a failed gate says: its title, then a line for each limit and each trace that lost most."""
+    checks: Sequence[Check] = ()
+    """What became of limits; a gate that failed stands first on a report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from judge_eval.llm.cache.store import Store
 from judge_eval.pages.page import STYLES, Page, PageSettings, page_named, web
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import blocks as cut
+from judge_eval.views.comparison import check_lines, gate_title
 from judge_eval.views.data import JSON
 
 BLOCK = 25
@@ -25,7 +26,10 @@ def page_report(name: str, runs: Sequence[Run], settings: PageSettings) -> str:
     """Make one HTML file of a page."""
     page = page_named(name)
     content = page.make(runs, settings)
-    return document(page, content.title, content.data, list(pack_blocks(content.items)))
+    failed = not all(check.passed for check in settings.checks)
+    gate = {"gate": {"title": gate_title(settings.checks), "limits": [check_lines(check) for check in settings.checks]}}
+    data = content.data | (gate if failed else {})
+    return document(page, content.title, data, list(pack_blocks(content.items)))
 
 
 def pack_blocks(items: Iterable[JSON]) -> Iterator[str]:

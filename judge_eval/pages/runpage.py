@@ -216,11 +216,7 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
         positions = (row.position for row in table.rows)
         traces = (compared.add_ranks_before(position, trace) for position, trace in zip(positions, traces, strict=True))
     rows = compared.rows if compared else table.rows
-    data = run_page(table, compared, settings.by) | {
-        "rows": [row.data() for row in rows],
-        "systems": systems,
-        "gate": settings.gate,
-    }
+    data = run_page(table, compared, settings.by) | {"rows": [row.data() for row in rows], "systems": systems}
     return PageData(runs[0].name, data, traces)
 
 

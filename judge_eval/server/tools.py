@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from judge_eval.compare.gate import check_gates
+from judge_eval.compare.gate import check_gates, gated_metrics
 from judge_eval.compare.options import Gates
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.eval_run import EvalRun
@@ -128,7 +128,8 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         gates = Gates(fail_under=tuple(fail_under or ()), max_drop=tuple(max_drop or ()), baseline=baseline)
         if not gates.has_limits:
             raise ConfigError("give a limit, such as AP@5=0.7")
-        against = None if baseline is None else load(baseline).compare(loaded)
+        wanted = gated_metrics(loaded.manifest.metrics, gates)
+        against = None if baseline is None else load(baseline).compare(loaded, metrics=wanted)
         checks = check_gates([loaded], gates, against)
         return "\n".join([gate_title(checks), *(f"- {line}" for check in checks for line in check_lines(check))])
 

@@ -209,13 +209,6 @@ def gate_view(checks: Sequence[Check], sections: Sequence[Section] = ()) -> View
     return View("gate", with_gate(checks, sections))
 
 
-def failed_gate_lines(checks: Sequence[Check]) -> tuple[str, ...]:
-    """Say what a failed gate says, a line each; nothing of one that passed."""
-    if all(check.passed for check in checks):
-        return ()
-    return gate_title(checks), *(line for check in checks for line in check_lines(check))
-
-
 def check_lines(check: Check) -> list[str]:
     """Say whether a limit was kept and by how much it was missed; then which traces to look at, if it was."""
     lines = [f"{check.outcome}: {check.kind} {check.sentence}"]

@@ -23,7 +23,7 @@ from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment
 from judge_eval.runs.judging.provenance import place_in_ci
 from judge_eval.stats import compare_paired
-from judge_eval.views.comparison import failed_gate_lines
+from judge_eval.views.comparison import check_lines, gate_title
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(20)]
@@ -160,7 +160,7 @@ def test_a_failed_gate_stands_first_in_the_same_words() -> None:
     before, after = worse(10)
     result = compare(before, after)  # type: ignore[arg-type]
     checks = check_gates([after], Gates(fail_under=("AP@3=0.2",), max_drop=("AP@3=0.05",)), result)  # type: ignore[list-item]
-    title, *lines = failed_gate_lines(checks)
+    title, lines = gate_title(checks), [line for check in checks for line in check_lines(check)]
     assert (title, checks.passed) == ("Gate failed: 1 of 2", False)
     assert [line.partition(" ")[0] for line in lines] == ["failed:", *(f"{name}:" for name in NAMES[:5]), "passed:"]
     text = pull_request_comment(after, result, checks)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def test_a_failed_mean_names_the_traces_with_the_worst_values() -> None:
     """The lowest values under the limit; if failed verdicts leave the mean open, the traces without a value."""
     _, run = worse(3)
     (check,) = check_gates([run], Gates(fail_under=("AP@3=0.9",)))  # type: ignore[list-item]
-    assert failed_gate_lines([check])[2:] == tuple(f"{name}: 0.0000 (...) question {name}" for name in NAMES[:3])
+    assert check_lines(check)[1:] == [f"{name}: 0.0000 (...) question {name}" for name in NAMES[:3]]
     assert check_gates([run], Gates(fail_under=("AP@3=0.1",)))[0].worst == ()  # type: ignore[list-item]
     unanswered = judged(
         traces_of({"x": "ab", "y": "ab"}),
@@ -190,7 +190,7 @@ def test_a_failed_mean_names_the_traces_with_the_worst_values() -> None:
     (undecided,) = check_gates([unanswered], Gates(fail_under=("AP@3=0.6",), on_undecided="fail"))
     assert (undecided.outcome, undecided.passed) == ("undecided", False)
     assert [(t.trace_id, t.value) for t in undecided.worst] == [("y", None)]
-    assert failed_gate_lines([undecided])[2].startswith("y: no value (!!) ")
+    assert check_lines(undecided)[1].startswith("y: no value (!!) ")
 
 
 def test_a_name_in_a_query_calls_nobody() -> None:

@@ -49,11 +49,10 @@ class RunGate:
         if not self.gates.has_limits and self.baseline is None:
             return Checked(done)
         from judge_eval.compare.compare import compare
-        from judge_eval.compare.gate import check_gates, gate_limits
+        from judge_eval.compare.gate import check_gates, gated_metrics
         from judge_eval.runs.scoring.rescore import rescore
 
-        limits = gate_limits(self.gates)
-        wanted = tuple(dict.fromkeys([*done.manifest.metrics, *(limit.metric for limit in limits)]))
+        wanted = gated_metrics(done.manifest.metrics, self.gates)
         try:
             scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
             by, comparison = done.manifest.intervals.by, None

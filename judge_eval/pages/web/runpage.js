@@ -164,7 +164,6 @@ export async function runPage(root, source, served) {
   const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, phrase("runpage.skip"));
   const going = served && data.live && (await import("./livepanel.js")).livePanel(source, list, ended.signal);
   root.replaceChildren(skip, topBar(served, person, blind), el("main", null,
-    data.gate && data.gate.length > 0 && el("section.banner", { id: "gate", role: "note", "aria-label": "Gate" }, el("p.badtext", null, el("b", null, data.gate[0])), el("ul", null, data.gate.slice(1).map((text) => quoted("li", text)))),
     headOf(data.head),
     going && going.node, extras || "",
     data.blind && el("p.versus", { id: "hidden" }, phrase("runpage.blind_note")),

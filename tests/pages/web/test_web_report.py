@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
+from judge_eval.compare.compare import compare
+from judge_eval.compare.gate import check_gates
+from judge_eval.compare.options import Gates
+from judge_eval.pages.page import PageSettings
+from judge_eval.pages.report import page_report
 from judge_eval.pages.rows import Table, parse_filter, sort_rows
-from tests.support.browsing import chosen, filtered, listed
+from judge_eval.views.comparison import check_lines, gate_title
+from tests.support.browsing import chosen, filtered, listed, violations
 from tests.support.reports import run_report
-from tests.support.serving import rows
+from tests.support.serving import judge, rows
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +39,24 @@ def test_the_head_says_what_was_judged(reports: dict[str, Any], open_page: Calla
     failed = reports["new_run"].manifest.tally.failed_verdicts
     assert f"{failed} in" in page.inner_text(".stat.bad")
     assert "against the baseline" in page.locator(".metric").first.inner_text()
+
+
+def test_a_failed_gate_stands_first_on_every_report(
+    reports: dict[str, Any], tmp_path: Path, open_page: Callable[..., Any], axe: str
+) -> None:
+    """On the page of one run, of two and of three: the title, then each limit with the traces to look at."""
+    old, new = reports["old_run"], reports["new_run"]
+    third = judge(rows())
+    checks = check_gates([new], Gates(fail_under=("AP@5=0.9",), max_drop=("AP@5=1",)), compare(old, new))
+    for name, runs in {"run": [new, old], "compare": [old, new], "matrix": [old, new, third]}.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(page_report(name, runs, PageSettings(checks=checks)), encoding="utf-8")
+        for dark in (False, True):
+            page = open_page(path.as_uri(), dark=dark)
+            lines = page.inner_text("main > :first-child").splitlines()
+            words = [line for check in checks for line in check_lines(check)]
+            assert [line for line in lines if line] == [gate_title(checks), *words]
+            assert violations(page, axe, dark) == []
 
 
 def test_a_card_says_what_a_grade_means(tmp_path: Path, open_page: Callable[..., Any]) -> None:
