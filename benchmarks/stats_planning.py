@@ -17,7 +17,7 @@ from judge_eval.schema import Chunk, Trace
 from judge_eval.stats import ppi_mean
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
-from judge_eval.study.plan import LabelPlanner
+from judge_eval.study.label_plan import LabelPlanner
 from judge_eval.study.systems import metric_both_ways
 
 CHUNKS = 5

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import IO, Any, ClassVar
 from urllib.parse import quote, urlsplit
 
-from judge_eval.batch.remote import MARKS, Order, Remote, RemoteBatch
+from judge_eval.batch.batch_server import MARKS, Order, Remote, RemoteBatch
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, ClassVar
 
-from judge_eval.batch.remote import Order, Remote, RemoteBatch
+from judge_eval.batch.batch_server import Order, Remote, RemoteBatch
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
 from judge_eval.llm.http.anthropic_messages import AnthropicMessages

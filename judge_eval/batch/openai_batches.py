@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import IO, Any, ClassVar
 
-from judge_eval.batch.remote import Order, Remote, RemoteBatch
+from judge_eval.batch.batch_server import Order, Remote, RemoteBatch
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
 

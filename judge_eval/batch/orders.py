@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from judge_eval.batch.batch_server import MARKS, OVER, STOPPED, Order, Remote, RemoteBatch
 from judge_eval.batch.gemini_batches import GeminiBatches
 from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches
-from judge_eval.batch.remote import MARKS, OVER, STOPPED, Order, Remote, RemoteBatch
 from judge_eval.batch.replies import lines_of
 from judge_eval.batch.state import Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, TransientError

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from judge_eval.batch.batch_server import RemoteBatch
 from judge_eval.batch.flow import Imported
-from judge_eval.batch.remote import RemoteBatch
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Remark, Section, Sentence, View, ViewBlock

@@ -15,16 +15,16 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
-from judge_eval.cli.printing.steps import step
 from judge_eval.data.options import ReadOptions
 from judge_eval.llm.options import Options
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.settings import changing_verdicts, to_mapping
 
 if TYPE_CHECKING:
-    from judge_eval.batch.remote import RemoteBatch
+    from judge_eval.batch.batch_server import RemoteBatch
     from judge_eval.batch.state import Part
 
 

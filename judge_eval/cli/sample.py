@@ -57,7 +57,7 @@ def sample(
     from judge_eval.runs.scoring.aggregate import main_metric
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.study.chunk_sample import choose_chunks
-    from judge_eval.study.plan import LabelPlanner, parse_target
+    from judge_eval.study.label_plan import LabelPlanner, parse_target
     from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces, scale_words
     from judge_eval.views.correction import label_plan_sentences
 

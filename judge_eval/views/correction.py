@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
-from judge_eval.study.plan import RIGHT, LabelPlan, PlannedSample
+from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
 
 

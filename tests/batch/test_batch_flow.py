@@ -170,7 +170,7 @@ def test_an_imported_run_says_what_the_batch_took(
 def test_the_key_may_be_printed_by_a_command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each verb that asks the server has the key printed; a key that does not say its end is renewed."""
     monkeypatch.delenv("OPENAI_API_KEY")
-    monkeypatch.setattr("judge_eval.batch.remote._FRESH", 0.0)
+    monkeypatch.setattr("judge_eval.batch.batch_server._FRESH", 0.0)
     (tmp_path / "print.py").write_text("import time; print(f'token-{time.time_ns()}')")
     printed = ("--key-command", shlex.join([sys.executable, str(tmp_path / "print.py")]))
     folder = tmp_path / "batch"

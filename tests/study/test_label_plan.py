@@ -13,7 +13,7 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.stats.sampling import stratified_sample
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
-from judge_eval.study.plan import LabelPlanner, parse_target
+from judge_eval.study.label_plan import LabelPlanner, parse_target
 from judge_eval.study.sample import choose_traces
 
 

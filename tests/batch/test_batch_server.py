@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from judge_eval.batch.batch_server import Remote
 from judge_eval.batch.gemini_batches import GeminiBatches
 from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.orders import refresh
-from judge_eval.batch.remote import Remote
 from judge_eval.batch.state import BatchState, Folder
 from judge_eval.errors import CallError, FatalCallError, JudgeEvalError
 from judge_eval.llm.http.client import Address
