@@ -177,6 +177,10 @@ def report_start() -> None:
         callback()
 
 
+class PassedTurnError(Exception):
+    """A call lets another text go first: whoever said that others wait admits it again after them."""
+
+
 class Unavailable:
     """A backend that never answers: answers of `identity` come only from `where`, and `why` says why."""
 

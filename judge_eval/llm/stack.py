@@ -204,14 +204,14 @@ def build_stack(
         check_recorded(inner.identity, model, options, "name the model that was recorded, or record it again")
     else:
         folder = store.folder if isinstance(store, DiskStore) else None
-        inner = create_backend(model, options, total, folder) if isinstance(model, str) else model
+        inner = server = create_backend(model, options, total, folder) if isinstance(model, str) else model
         fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
-        inner = _sealed(inner, store)
         remote = not calls_nobody(inner)
         if remote and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(
                 inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm, total=None if fleet else total
             )
+        inner = _sealed(inner, server, store)
         if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
             inner = Budgeted(
                 inner,
@@ -313,10 +313,10 @@ def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, 
     return values, tuple(name for name, default in defaults.items() if values[name] == default)
 
 
-def _sealed(backend: Backend, store: Store | None) -> Backend:
+def _sealed(backend: Backend, server: Backend, store: Store | None) -> Backend:
     from judge_eval.llm.fake.fake_backend import FakeBackend
 
-    return backend if isinstance(backend, FakeBackend) else Sealing(backend, secret_beside(store))
+    return backend if isinstance(server, FakeBackend) else Sealing(backend, secret_beside(store))
 
 
 def open_store(cache: str | Path, timeout: float = 60.0) -> Store:

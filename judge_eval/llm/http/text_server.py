@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from judge_eval.errors import DeniedError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
+from judge_eval.llm.backend import PassedTurnError
 from judge_eval.llm.http import client
 from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.capabilities import LEFT_OUT, Capabilities, Objection
@@ -160,7 +161,11 @@ class TextServer(client.HttpBackend):
         """Digests of what was declined before the first answer."""
         self._waiting = 0
         """How many calls wait for the first one."""
+        self.others_wait: Callable[[], bool] = lambda: False
+        """Whether other calls wait where they are admitted, and go first if this one passes its turn."""
         self._last: _LastRequest | None = None
+        self._taken: Capabilities | None = None
+        """A form in which another text was answered than the one that was declined in all others."""
         self._sure_until = 0.0
         """Until when nothing is sent, because the server takes nothing."""
 
@@ -248,6 +253,9 @@ class TextServer(client.HttpBackend):
         try:
             return await self._in_turn(request)
         except _LeftToAnother as left:
+            if not self._waiting:
+                left.last.outcome.cancel()  # whoever sends the last request need not send this text, too
+                raise PassedTurnError from None
             return await self._outcome(left.last)
 
     async def _in_turn(self, request: Request) -> Completion:
@@ -315,6 +323,8 @@ class TextServer(client.HttpBackend):
         first, sent, can, known = declined.error, tuple(self._params), self._can, bool(self._accepted)
         if declined.objection.of_caller:
             raise first from None
+        if not known and self._taken is not None:
+            return await self._in_taken(request, self._taken, first)
         tried = [can]
         while (sent_now := len(tried) if known else max(len(tried), self._unanswered)) < MOST_REQUESTS:
             step = can.after(declined.objection, sent)
@@ -323,7 +333,7 @@ class TextServer(client.HttpBackend):
                 step = next((rung for rung in can.rungs(sent) if rung not in tried), None)
                 if sent_now == MOST_REQUESTS - 1:
                     step = can.least(sent)
-                    if not known and self._waiting and len(self._texts) == 1:
+                    if not known and len(self._texts) == 1 and (self._waiting or self.others_wait()):
                         self._last = _LastRequest(request, step, asyncio.get_running_loop().create_future())
                         raise _LeftToAnother(self._last)
             if step is None or step in tried:
@@ -340,6 +350,15 @@ class TextServer(client.HttpBackend):
         if known:
             raise first from None
         raise self._give_up(first, len(tried)) from None
+
+    async def _in_taken(self, request: Request, form: Capabilities, first: RefusedError) -> Completion:
+        """Answer a second text that is declined in the form that is tried first: then others are, too."""
+        try:
+            completion = await self._call(request, form)
+        except Declined:
+            raise first from None
+        self._settle(request, form)
+        return completion
 
     def _settle(self, request: Request, can: Capabilities) -> None:
         self._can, self._hopeless, self._accepted = can, None, {request.form.digest}
@@ -364,8 +383,12 @@ class TextServer(client.HttpBackend):
             raise
         try:
             if request is last.request:
-                last.outcome.set_result(completion)
-            elif not last.outcome.done():
+                if not last.outcome.done():
+                    last.outcome.set_result(completion)
+            elif last.outcome.done():  # nobody waits for that text: another one will show whether it was odd
+                self._taken, self._unanswered = last.form, 0
+                return completion
+            else:
                 last.outcome.set_result(await self._call(last.request, last.form))
         except Declined as declined:  # it is about that text, so nothing was learned of the form
             last.fail(declined.error)
@@ -374,9 +397,12 @@ class TextServer(client.HttpBackend):
             return completion
         except Exception as error:  # it is the first call's; what this one has been answered is paid for
             last.fail(error)
-        except BaseException:
+        except asyncio.CancelledError:  # that ends this call at its next wait, once its answer is kept
             last.fail(TransientError("the call before it was stopped", kind="connection"))
-            raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+                task.cancel()
+            return completion
         self._settle(request, last.form)
         return completion
 

@@ -7,14 +7,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from judge_eval import Evaluator, Trace
 from judge_eval.errors import ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.llm.backend import Backend, Identity
 from judge_eval.llm.limit import Limited, QuotaGate, RateLimits, RateSignal
+from judge_eval.llm.options import Options
 from judge_eval.wire import Completion, Request
 from tests.support import virtual_time
+from tests.support.chat_faults import Bucket
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask
 
 
@@ -242,3 +247,15 @@ def test_closing_and_identity() -> None:
     assert backend.identity == slow.identity
     asyncio.run(backend.aclose())
     assert slow.closed == 1
+
+
+def test_the_limits_that_a_server_advertises_pace_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Through all wrappers: a run whose server says what is left is hardly ever told to wait."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    chunks = [f"text {n}" for n in range(90)]
+    with ChatServer(bucket=Bucket(rpm=1800, burst=30, level=30), latency=0.02) as server:
+        options = Options(base_url=server.url, concurrency=16)
+        with Evaluator("openai/m", cache=tmp_path, options=options) as evaluator:
+            run = evaluator.evaluate(Trace(query="When?", reference="nine", chunks=chunks))
+        assert run.manifest.tally.failed_verdicts == 0
+        assert server.counts["429"] <= 4

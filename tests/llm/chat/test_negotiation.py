@@ -255,6 +255,76 @@ def test_the_answer_to_the_last_request_is_kept_whatever_becomes_of_the_first_te
         assert sum(isinstance(each, Completion) for each in others) == server.counts["paid"] == 11
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+def test_one_odd_text_stops_no_run(tmp_path: Path, concurrency: int) -> None:
+    """However few calls may be in flight, another text is sent before the run is stopped, in the same 8 requests."""
+    odd: Takes = lambda body: "At nine 0." not in json.dumps(body["messages"])  # noqa: E731
+    with Stubborn((odd, lambda: "florb")) as server:
+        options = Options(base_url=server.url, concurrency=concurrency)
+        asked = [Trace(id=f"q{n}", query="When?", reference="nine", chunks=[f"At nine {n}."]) for n in range(6)]
+        with Evaluator("openai/m", cache=tmp_path, options=options) as evaluator:
+            run = evaluator.evaluate(asked)
+        tally = run.manifest.tally
+        assert [tally.failed_verdicts, tally.calls, server.counts["paid"]] == [1, 5, 5]
+        assert "florb" in str(run.results[0].outcomes[0].detail)  # type: ignore[union-attr]
+        first = next(n for n, body in enumerate(server.calls) if odd(body))
+        assert first < 8
+        # Only what was sent before the first answer may lack what the others are asked for.
+        dropped = [call.dropped for result in run.results for call in result.calls]
+        assert sum(names != () for names in dropped) <= 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("takes", ["no cap", "nothing"])
+@pytest.mark.parametrize("texts", [1, 2, 6])
+def test_few_calls_find_the_last_form(tmp_path: Path, takes: str, concurrency: int, texts: int) -> None:
+    """A server that takes the least form is answered in it; one that takes nothing gets 8 requests in all."""
+    with Stubborn((CONDITIONS.get(takes, lambda _: False), lambda: "florb")) as server:
+        options = Options(base_url=server.url, concurrency=concurrency)
+        asked = [Trace(id=f"q{n}", query="When?", reference="nine", chunks=[f"At nine {n}."]) for n in range(texts)]
+        with Evaluator("openai/m", cache=tmp_path, options=options) as evaluator:
+            if takes == "nothing":
+                with pytest.raises(FatalCallError, match="florb"):
+                    evaluator.evaluate(asked)
+                assert len(server.calls) <= 8
+            else:
+                assert evaluator.evaluate(asked).manifest.tally.failed_verdicts == 0
+                assert server.counts["paid"] == texts
+                assert server.counts["400"] <= 9  # one more may be a text that was passed over
+
+
+def test_an_answer_is_kept_though_the_run_is_stopped_right_after_it() -> None:
+    """A stop between the last two replies of a negotiation does not lose the one that has come."""
+
+    class Slow(Stubborn):
+        def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+            canned = super().answer(raw, headers)
+            return replace(canned, delay=1.0) if b"text 0" in raw and len(self.calls) > 8 else canned
+
+    kept: list[Completion] = []
+
+    async def call(number: int) -> None:
+        kept.append(await backend.complete(ask(f"text {number}")))
+        await asyncio.sleep(0)  # the stop comes at the next wait
+
+    async def go() -> list[BaseException | None]:
+        calls = [asyncio.create_task(call(n)) for n in range(2)]
+        while len(server.calls) < 9:
+            await asyncio.sleep(0.002)
+        for each in calls:
+            each.cancel()
+        try:
+            return list(await asyncio.gather(*calls, return_exceptions=True))
+        finally:
+            await backend.aclose()
+
+    odd: Takes = lambda body: form(body) == "prompt" and "temperature" not in body  # noqa: E731
+    with Slow((odd, lambda: "florb")) as server:
+        backend = create("m", base_url=server.url)
+        assert all(isinstance(each, asyncio.CancelledError) for each in asyncio.run(go()))
+    assert len(kept) == 1
+
+
 @pytest.mark.parametrize("stopped", [[1], [0], [0, 1], [1, 2, 3, 4, 5]])
 def test_stopped_calls_leave_the_last_request_to_another(stopped: list[int]) -> None:
     """Calls that are stopped while a form is sought leave nobody waiting, and the others find the form."""
