@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from judge_eval.data.labels import Labels
-from judge_eval.errors import DataError
+from judge_eval.errors import ConfigError, DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
@@ -31,9 +32,10 @@ from judge_eval.stats.chunk_correction import (
     chunk_weights,
     expected_by_verdict,
 )
+from judge_eval.stats.correction import LEAST_LABELS
 from judge_eval.stats.estimate import Interval, ends_of
 from judge_eval.stats.intervals import Limits
-from judge_eval.stats.sequential import sequential_mean
+from judge_eval.stats.sequential import look_levels, sequential_mean
 from judge_eval.study.matching import label_scale, match_labels
 from judge_eval.study.systems import metric_both_ways
 
@@ -301,6 +303,7 @@ def correct(
     *,
     threshold: int | None = None,
     sequential: bool = False,
+    looks: Sequence[int] = (),
 ) -> Correction:
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
@@ -320,8 +323,11 @@ def correct(
         sequential: Give intervals that hold at every look while labelling goes on (`sequential_mean`). The labels are
             of whole traces, in the order in which they were drawn, all with the same chance; the mean is that of the
             run's traces.
+        looks: The numbers of labelled traces at which people look, planned before: the intervals at these hold together
+            (`look_levels`). The last one that is reached counts, with so many traces; otherwise as `sequential`.
 
     Raises:
+        ConfigError: Looks do not rise from `LEAST_LABELS` on.
         DataError: Too little is labelled for every metric (for one of those that were named), or nothing is
             left unlabelled.
     """
@@ -334,6 +340,10 @@ def correct(
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
     if sequential:
         notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
+    level = 0.95
+    if looks:
+        labels, level, note = _at_look(run, labels, looks)
+        notes.append(note)
     if left := len(labels.chunk_chances.keys() - labels.grades.keys()):
         count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
         notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")
@@ -351,7 +361,7 @@ def correct(
             if partly and uses_chunks(metric) and not sequential:
                 corrected, chunks = mean_by_chunks(run, labels, metric, threshold, judge, human)
             else:
-                corrected, left_out = mean_by_traces(run, judge, human, labels, metric)
+                corrected, left_out = mean_by_traces(run, judge, human, labels, metric, level)
                 if sequential:
                     corrected = replace(corrected, interval=_at_every_look(judge, human, labels, metric))
         except DataError as error:
@@ -379,13 +389,36 @@ def correct(
         run=run.name,
         labels=", ".join(labels.sources),
         means=means,
-        rate=_rate(run, labels, threshold),
+        rate=None if sequential or looks else _rate(run, labels, threshold),  # its interval holds at one look
         notes=tuple(notes),
     )
 
 
+def _at_look(run: Run, labels: Labels, looks: Sequence[int]) -> tuple[Labels, float, str]:
+    """Return the labels at the last planned look that is reached, the level of an interval there, and what to say."""
+    if min(looks) < LEAST_LABELS or any(b <= a for a, b in pairwise(looks)):
+        raise ConfigError(
+            f"{option('looks')}: write rising numbers of traces from {LEAST_LABELS} on, such as 40,80,160"
+        )
+    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
+        raise DataError(f"{option('looks')} needs whole traces that were drawn with the same chance")
+    chunks = {result.trace_id: [o.chunk_id for o in result.outcomes] for result in run.results if result.outcomes}
+    order = dict.fromkeys(trace for trace, _ in labels.grades)
+    full = [t for t in order if t in chunks and all((t, chunk) in labels.grades for chunk in chunks[t])]
+    if len(full) < looks[0]:
+        raise DataError(f"{len(full)} traces are labelled in full; the first look is planned at {looks[0]}")
+    at = sum(look <= len(full) for look in looks) - 1
+    kept = set(full[: looks[at]])
+    part = replace(labels, grades={key: grade for key, grade in labels.grades.items() if key[0] in kept})
+    note = (
+        f"look {at + 1} of {len(looks)}, at the first {looks[at]} labelled traces: the intervals of all planned looks "
+        f"hold together, this one at {100 * (level := look_levels(looks)[at]):.1f}% alone"
+    )
+    return part, level, note
+
+
 def mean_by_traces(
-    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
+    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str, level: float = 0.95
 ) -> tuple[CorrectedMean, int]:
     """Correct a mean by traces that are labelled in full, and count those without a value by the judge."""
     key = run.manifest.intervals.cluster
@@ -415,11 +448,11 @@ def mean_by_traces(
             sample = Sample(tuple(chosen), tuple(chance.get(trace, 1.0) for trace in order))
             y, p = [human[order[place]] for place in chosen], [there[trace] for trace in order]
             known = len(chosen) - len(labelled)
-            return ppi_mean_sampled(y, p, sample, clusters=groups, known=known, limits=limits), left_out
+            return ppi_mean_sampled(y, p, sample, clusters=groups, known=known, limits=limits, level=level), left_out
         n = len(labelled)
         p = [there[trace] for trace in order]
         y = [human[trace] for trace in labelled]
-        return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits), left_out
+        return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits, level=level), left_out
     except ValueError as error:
         raise DataError(f"{metric}: cannot correct: {error}") from None
 

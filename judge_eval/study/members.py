@@ -239,11 +239,11 @@ def _best_panel(
     listed = _listed_prices(run, models)
     known = [listed.get(name) if cost is None else cost for name, cost in zip(names, stated, strict=True)]
     costs, priced = [cost for cost in known if cost is not None], "stated costs"
-    if len(costs) < len(names):
+    if missing := ", ".join(name for name, cost in zip(names, known, strict=True) if cost is None):
+        ask = f"the price of {missing} is not known; state it: {option('cost', 'MEMBER=PRICE')}"
         if choice.costs:
-            missing = ", ".join(name for name, cost in zip(names, known, strict=True) if cost is None)
-            raise ConfigError(f"the price of {missing} is not known; state it: {option('cost', 'MEMBER=PRICE')}")
-        costs, priced = [1.0] * len(names), "the number of members, since no costs are known"
+            raise ConfigError(ask)
+        costs, priced = [1.0] * len(names), f"the number of members: {ask}"
     elif None in stated:
         priced = "dollars a chunk by the price list" + (" and stated costs" if choice.costs else "")
     try:

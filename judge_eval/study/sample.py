@@ -17,7 +17,7 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import safe_cell
 from judge_eval.schema import Chunk, Scale
 from judge_eval.stats import Sample, simple_random_sample, stratified_sample
-from judge_eval.stats._arrays import Floats
+from judge_eval.stats._arrays import Floats, Ints
 from judge_eval.stats.sampling import unequal_sample
 
 COLUMNS = (
@@ -51,7 +51,7 @@ class Chosen:
 SampleBy = Literal["none", "grade", "cluster", "neyman", "uncertain"]
 UNIFORM = 0.2
 """The part of a choice by uncertainty, or of chunks, in which all have the same chance."""
-_STRATA = 4
+_STRATA = 8
 
 
 def choose_traces(
@@ -74,8 +74,9 @@ def choose_traces(
         by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the highest judged
             grade, which shows rare grades; the correction then weights by the chances. `cluster` takes whole clusters
             (the run's `intervals.cluster`), all with the same chance, as many as hold that many traces on average: less
-            to read, and less to learn than from as many single traces. `neyman` takes more from the quarters of the
-            traces whose labels are expected to differ most from the verdicts, `uncertain` gives each trace a chance by
+            to read, and less to learn than from as many single traces. `neyman` takes more of the traces
+            whose labels are expected to differ most from the verdicts, as many from each of `_STRATA` strata with the
+            same sum of these differences; `uncertain` gives each trace a chance by
             that, mixed with a uniform share of `UNIFORM`.
         seed: Equal seeds choose equally.
         without: Ids of traces not to choose, such as those that are labelled already.
@@ -101,8 +102,8 @@ def choose_traces(
     elif by in ("neyman", "uncertain"):
         far = np.array([(spread or {}).get(r.trace_id, 0.0) for r in results])
         if by == "neyman":
-            quarters = np.searchsorted(np.unique(np.quantile(far, np.arange(1, _STRATA) / _STRATA)), far)
-            sample = stratified_sample(quarters.tolist(), size, allocation=far.tolist(), seed=seed)
+            strata = _equal_strata(far, min(_STRATA, max(1, size // 2)))
+            sample = stratified_sample(strata.tolist(), size, allocation=far.tolist(), seed=seed)
         else:
             sample = unequal_sample(mixed_shares(far).tolist(), size, seed=seed)
     else:
@@ -110,6 +111,14 @@ def choose_traces(
     order = np.random.default_rng(seed).permutation(len(sample.chosen))
     places = [sample.chosen[place] for place in order.tolist()]
     return [Chosen(results[place], sample.probabilities[place]) for place in places]
+
+
+def _equal_strata(worth: Floats, count: int) -> Ints:
+    """Cut items, by their worth, into strata of about the same total worth, equal items together."""
+    values, codes = np.unique(worth, return_inverse=True)
+    totals = np.bincount(codes.reshape(-1)) * (values + 1e-12)
+    middles = totals.cumsum() - totals / 2
+    return np.asarray((middles * count / totals.sum()).astype(np.int64)[codes.reshape(-1)])
 
 
 def mixed_shares(worth: Floats) -> Floats:

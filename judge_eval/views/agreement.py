@@ -116,8 +116,8 @@ def panel_blocks(panel: PanelStudy) -> Iterator[ViewBlock]:
     if (best := panel.best) is not None:
         yield Sentence(
             f"The best panel: {', '.join(best.members)}. It costs {best.cost:.3g} of {best.whole_cost:.3g} "
-            f"({best.priced}). On traces that did not choose it, its log loss is {best.log_loss.text}, greater by "
-            f"{best.behind.text} than that of all members; right: {best.right.text}. {best.agreed} of 5 choices "
+            f"({best.priced}). On traces that did not choose it, its log loss is {best.log_loss.text}; less "
+            f"that of all members it is {best.behind.text}; right: {best.right.text}. {best.agreed} of 5 choices "
             "without a fifth of the traces are the same."
         )
 
