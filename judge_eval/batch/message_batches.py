@@ -43,7 +43,8 @@ class MessageBatches(Remote):
             return LineReply(key, None, None, f"batch_{kind}")
         inner = error.get("error")
         name = inner.get("type") if isinstance(inner, dict) else None
-        return LineReply(key, _STATUS.get(name, 500) if isinstance(name, str) else 500, error, None)
+        status = _STATUS.get(name, 500) if isinstance(name, str) else 500
+        return LineReply(key, status, error, None, error.get("request_id"))
 
     def upload(self, part: Part, file: IO[bytes]) -> None:
         """Upload nothing."""

@@ -27,7 +27,9 @@ class OpenAIBatches(Remote):
         if not isinstance(response, dict):
             return LineReply(key, None, None, error.get("code") if isinstance(error, dict) else None)
         status = response.get("status_code")
-        return LineReply(key, status if type(status) is int else 200, response.get("body"), None)
+        return LineReply(
+            key, status if type(status) is int else 200, response.get("body"), None, response.get("request_id")
+        )
 
     def upload(self, part: Part, file: IO[bytes]) -> str:
         """Upload a file of requests, and return its id."""

@@ -155,6 +155,13 @@ class AtHand:
         """Replies that were written into the cache."""
         self.rejected = 0
         """Replies from which no verdict could be read."""
+        self.request_ids: dict[bytes, str] = {}
+        """By key of what was imported, the server's name of the request."""
+        cached.request_id = self.request_id
+
+    def request_id(self, key: bytes, completion: Completion) -> str:
+        """Return the server's name of the request that brought a stored answer; "" if the batch did not."""
+        return self.request_ids.get(key) or self._answers.request_id(key, completion)
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Return the known answers, in the order of the requests."""
@@ -178,6 +185,7 @@ class AtHand:
                     self.rejected += 1
                 else:
                     rows[key] = kept.encode()
+                    self.request_ids[key] = reply.request_id
         if rows:
             # Before anything further is asked on the strength of it.
             self._cached.store.put_many(list(rows.items()))

@@ -15,9 +15,11 @@ from judge_eval.foreign import read_json
 from judge_eval.llm.backend import Backend, Wrapper
 from judge_eval.llm.cache.cached import cache_keys
 from judge_eval.llm.http.capabilities import Objection
-from judge_eval.llm.http.failures import Declined
+from judge_eval.llm.http.failures import Declined, as_line, in_parentheses
 from judge_eval.safe_text import counted
-from judge_eval.wire import Completion, Reply, Request, Usage
+from judge_eval.wire import Completion, Reply, Request, Usage, filled
+
+_LONGEST_ID = 100  # characters
 
 NOTHING, FAILURE, SUCCESS = range(3)
 """What a line brings for its request; the greater takes precedence."""
@@ -54,6 +56,8 @@ class LineReply(NamedTuple):
     """The response's body: an object, or its text."""
     why: Any
     """Why there is no response."""
+    request_id: Any = None
+    """The server's name of the request, where the line has one."""
 
 
 LineReader: TypeAlias = Callable[[Mapping[str, Any]], LineReply]
@@ -97,15 +101,18 @@ class Answers:
         with self._files[number].open("rb") as file:
             file.seek(offset)
             reply = self._form(read_json(file.readline()))
+        name = self._reader.shown(as_line(reply.request_id)[:_LONGEST_ID])
         try:
             if reply.status is None:
                 raise TransientError(self._reader.shown(reply.why or "no response"), sent=False)
             status = reply.status if 100 <= reply.status <= 599 else 200
             text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
-            return self._reader.read(text.encode("utf-8", "surrogatepass"), status)
+            completion = self._reader.read(text.encode("utf-8", "surrogatepass"), status)
+            return filled(Completion, {**completion.__dict__, "request_id": name or completion.request_id})
         except Declined as declined:
             lacking = self._reader.lacking_after(declined.objection)
             if not lacking:  # an objection to this very request, for which nothing can be left out
+                declined.error.detail += in_parentheses(name)
                 return declined.error
             self.declined[f"{declined.objection.message} (unsupported: {', '.join(lacking)})"] += 1
             return None
@@ -114,7 +121,15 @@ class Answers:
             self.unanswered[str(failed)] += 1
             return None
         except CallError as failed:
+            failed.detail += in_parentheses(name)
             return failed
+
+    def request_id(self, key: bytes, completion: Completion) -> str:
+        """Return the server's name of the request of a reply; "" if the reply is another than this completion."""
+        if self._index.get(key, (0, 0, NOTHING))[2] != SUCCESS:
+            return ""
+        reply = self.find(key)
+        return reply.request_id if isinstance(reply, Completion) and reply == completion else ""
 
     def paid(self) -> tuple[int, Usage]:
         """Return how many requests have a completion, whatever it says, and the tokens of all."""

@@ -43,6 +43,29 @@ def test_batch_gives_the_online_run(tmp_path: Path, data: Path) -> None:
             assert len(held.known.rounds[0].parts) == 4
 
 
+def test_a_verdict_names_the_request_that_brought_it(tmp_path: Path, data: Path) -> None:
+    """As online, the server's name of the request stands in the run; a repair's verdict names the repair."""
+    with BatchServer(verdict=moody) as server:
+        folder = tmp_path / "batch"
+        export(server, data, folder)
+        for finish in ("batch", "batch", "missing"):
+            call("batch", "submit", folder)
+            call("batch", "fetch", folder)
+            RUNNER.invoke(app, ["batch", "import", str(folder), "--finish", finish, "--out", str(tmp_path / "runs")])
+        lines = [json.loads(line) for file in server.files.values() for line in file.splitlines()]
+        texts = {line["response"]["request_id"]: json.dumps(line) for line in lines if "response" in line}
+        calls = [
+            (call.request_id, outcome.reason)
+            for result in newest(tmp_path / "runs").results
+            for call in result.calls
+            for outcome in result.outcomes
+            if outcome.kind == "verdict" and outcome.chunk_id in call.chunk_ids
+        ]
+        named = [(request_id, reason) for request_id, reason in calls if request_id]
+        assert len(named) >= len(calls) - 4  # a later import does not know the request of a repair
+        assert all(str(reason) in texts[name] for name, reason in named)
+
+
 @pytest.mark.slow
 def test_second_wave_may_be_asked_online(tmp_path: Path, data: Path) -> None:
     """With --finish online only repairs are asked for; what the batch paid for is not paid again."""

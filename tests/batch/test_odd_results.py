@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.replies import Answers
 from judge_eval.errors import CallError
@@ -105,3 +106,18 @@ def test_a_lone_surrogate_is_a_reply_that_was_paid(tmp_path: Path) -> None:
     assert isinstance(answer, Completion)
     assert answer.text == "half \ufffd"
     assert answers.unreadable == 0
+
+
+def test_a_refused_line_names_its_request(tmp_path: Path) -> None:
+    """As in an online call, the server's name of the request stands behind its words, once, and without a key."""
+    path, number = tmp_path / "result.jsonl", b"\1" * 32
+    failed = {"error": {"message": "no such chunk", "code": "x", "param": None}}
+    for name, shown in (("req_7", " (req_7)"), (KEY, " (***)"), (None, ""), (["x"], "")):
+        line = {"custom_id": number.hex(), "response": {"status_code": 451, "request_id": name, "body": failed}}
+        path.write_text(json.dumps(line) + "\n")
+        answer = Answers([path], create("m", base_url="https://host.example/v1"), OpenAIBatches.reply).find(number)
+        assert isinstance(answer, CallError)
+        assert answer.detail == f"HTTP 451 from https://host.example/v1: no such chunk{shown}"
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}, "request_id": "req_8"}
+    record = {"custom_id": number.hex(), "result": {"type": "errored", "error": error}}
+    assert MessageBatches.reply(record).request_id == "req_8"

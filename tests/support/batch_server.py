@@ -262,7 +262,15 @@ class BatchServer:
                 text = json.dumps(line["body"], ensure_ascii=False, separators=(",", ":"))
                 reply = self._complete(text, line["body"])
                 output.append(
-                    {**messages, "response": {"status_code": 200, "request_id": "q", "body": reply}, "error": None}
+                    {
+                        **messages,
+                        "response": {
+                            "status_code": 200,
+                            "request_id": f"req_{len(self.files)}_{number}",
+                            "body": reply,
+                        },
+                        "error": None,
+                    }
                 )
         random.Random(len(lines)).shuffle(output)
         if self.double:

@@ -215,6 +215,8 @@ class Cached(Wrapper):
         self._bad: set[tuple[bytes, int]] = set()
         self.tells_refused = True
         """Whether rows that the store refuses count here; False where another cache around it counts them."""
+        self.request_id: Callable[[bytes, Completion], str] | None = None
+        """What knows the server's name of the request behind a stored answer, which no row holds."""
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
@@ -387,6 +389,8 @@ class Cached(Wrapper):
         if is_outdated(self.inner, completion):
             return None
         self._counts.hits += 1
+        if self.request_id is not None:
+            completion = replace(completion, request_id=self.request_id(key, completion))
         return completion
 
     def _may_ask(self) -> bool:
