@@ -78,6 +78,8 @@ def agree(
         cells = agree_on_claims(loaded[0], read_claim_labels(labels), str(labels), seed=seed)
         print_record(cells, json_, claim_agreement_view)
         return
+    if numbers.by and (systems or len(loaded) + (labels is not None) > 2):
+        raise ConfigError("--by: figures by slice are of one run, against labels or another run")
     people_labels = None if labels is None else labels_of(loaded[0], labels)
     if systems:
         tables = [

@@ -18,7 +18,7 @@ from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
-from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of
+from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -83,7 +83,8 @@ def compare(
     ]
     asked = None if again is None else columns_of(again, (), key)
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
-    return made.but(slices=tuple(slices_between(before, candidates, moves, by))) if by else made
+    slices = tuple(slices_between(before, candidates, moves, by)) if by else ()
+    return made.but(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
 
 
 def _columns(run: Run, metrics: Sequence[str], cluster: str, packed: Mapping[str, Columns]) -> Columns:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from judge_eval.errors import ConfigError
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.scoring import PoolReport, score_pool
@@ -16,7 +17,9 @@ def pool_data(report: PoolReport) -> PageData:
     return PageData(title, {"title": title, **data_of(pool_view(report))})
 
 
-def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:  # noqa: ARG001
+def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
+    if settings.by:
+        raise ConfigError("--by: the page of a pool has no slices; those of runs and comparisons have")
     return pool_data(score_pool(Pool.of(runs)))
 
 

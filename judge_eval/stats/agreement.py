@@ -153,7 +153,8 @@ def agreement_of(
     draws = Resampler(tables, level=level, method=method, replicates=replicates, seed=seed)
     pairs = int(tables.sum())
     return {
-        name: figures_of_agreement.estimate(figure, tables, draws, pairs) for name, figure in _figures(values).items()
+        name: figures_of_agreement.estimate(figure, tables, draws, pairs)
+        for name, figure in named_figures(values).items()
     }
 
 
@@ -231,7 +232,8 @@ def ranking_figures(judge: npt.ArrayLike, human: npt.ArrayLike, *, p: float = 0.
     }
 
 
-def _figures(values: Floats) -> dict[str, figures_of_agreement.AgreementFigure]:
+def named_figures(values: Floats) -> dict[str, figures_of_agreement.AgreementFigure]:
+    """Return every figure of tables of pairs of grades, by name; `values` are the grades, ascending."""
     span = float(values[-1] - values[0])
     figures: dict[str, figures_of_agreement.AgreementFigure] = {
         "kappa": figures_of_agreement.kappa(),

@@ -14,15 +14,19 @@ from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.slices import SliceFigure, corrected_slices, slice_tests, slices_of
+from judge_eval.runs.scoring.slices import SliceFigure, corrected_slices, slice_tests, slices_of, unsliced
 from judge_eval.spelling import option
 from judge_eval.stats import agreement_of, alpha_interval
-from judge_eval.stats.figures_of_agreement import Cut, Level, kappa
+from judge_eval.stats.agreement import named_figures
+from judge_eval.stats.figures_of_agreement import Level
 from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.members import PanelChoice, PanelStudy, study_panel
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
+
+SLICED = ("accuracy", "kappa", "precision", "recall", "specificity", "bias")
+"""The figures that are also told by slice."""
 
 
 class Disagreement(Record):
@@ -72,7 +76,7 @@ class Agreement(Record):
     people: tuple[PeopleAgreement, ...] = ()
     """How well each two people agree who labelled the same chunks."""
     slices: tuple[SliceFigure, ...] = ()
-    """By slice: the mean over traces of the share of equal grades, and kappa of relevance (`kappa`)."""
+    """By slice the figures `SLICED`, as those of all chunks; those with a threshold are of relevance."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
     notes: tuple[str, ...] = ()
@@ -90,7 +94,7 @@ def agree(
 ) -> Agreement:
     """Measure a run's verdicts against human labels, or against the verdicts of another run."""
     # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that counts as
-    # relevant. At most `most` traces with differences are named. `by` asks for accuracy and kappa by slice, and
+    # relevant. At most `most` traces with differences are named. `by` asks for the main figures by slice, and
     # `panel_choice` for the best panel of fewer members.
     from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
 
@@ -115,6 +119,7 @@ def agree(
         raise ConfigError(f"{option('best_panel')} needs a run of a panel, and labels")
     if not isinstance(labels, Run) and run.manifest.judge.get("members"):
         panel = study_panel(run, labels or labels_of(run), threshold, panel_choice)
+    slices = _slices(run, tables, rows, codes, grades, relevant, by) if by else ()
     return Agreement(
         judge=run.name,
         trust=trust_sentence(figures, relevant, len(units), another=another),
@@ -141,21 +146,30 @@ def agree(
         reliability=reliability,
         panel=panel,
         people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
-        slices=_slices(run, tables, rows, codes, np.array(grades) >= relevant, by) if by else (),
+        slices=slices,
         worst=_worst(run, tables, rows, most),
-        notes=pairs.notes,
+        notes=(*pairs.notes, *unsliced(slices, by)),
     )
 
 
 def _slices(
-    run: Run, tables: NDArray[np.float64], rows: Places, units: Places, high: NDArray[np.bool_], by: Sequence[SliceBy]
+    run: Run,
+    tables: NDArray[np.float64],
+    rows: Places,
+    units: Places,
+    grades: Sequence[int],
+    relevant: int,
+    by: Sequence[SliceBy],
 ) -> tuple[SliceFigure, ...]:
     results = [run.results[row] for row in rows.tolist()]
-    right = np.trace(tables, axis1=1, axis2=2) / tables.sum(axis=(1, 2))
     kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
-    measure = (tables, Cut(kappa(), (high, high)))
-    shares = slice_tests("accuracy", right, kinds, units.tolist())
-    return tuple(corrected_slices([*shares, *slice_tests("kappa", right, kinds, units.tolist(), measure=measure)]))
+    every = named_figures(np.array(grades, dtype=np.float64))
+    tests = []
+    for name in SLICED:
+        figure, none = every.get(f"{name}_ge{relevant}", every.get(name)), np.zeros(len(rows))
+        assert figure is not None
+        tests += slice_tests(name, none, kinds, units.tolist(), measure=(tables, figure))
+    return tuple(corrected_slices(tests))
 
 
 def _worst(run: Run, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices
+from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices, unsliced
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Section, Sentence, TableColumns, Toned, make_table
 
@@ -48,4 +48,7 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
 def slices_of_run(run: Run) -> Iterator[Section]:
     """List every metric of a run by the slices that it was asked for."""
     if run.manifest.intervals.by:
-        yield from slice_sections(run_slices(run))
+        figures = run_slices(run)
+        yield from slice_sections(figures)
+        if none := unsliced(figures, run.manifest.intervals.by):
+            yield Section("slices", tuple(map(Sentence, none)))

@@ -24,6 +24,14 @@ def test_run_score_agree_and_compare_show_slices(desk: Desk) -> None:
     assert "Slices against the other traces" in desk("agree", "label:hash", "--by", "tag").out
     assert "Slices against no change" in desk("compare", "label:overlap", "label:hash", "--by", "length").out
     assert desk("agree", "label:hash", "--by", "colour").code == 2
+    for arguments in (["label:hash", "label:overlap", "--systems"], ["label:hash", "label:overlap", "label:hash"]):
+        assert "figures by slice are of one run" in desk("agree", *arguments, "--by", "tag").err
+    none = "there are no slices by source: no trace states one, or all traces are alike"
+    for verb in ("show", "agree"):
+        assert none in desk(verb, "label:hash", "--by", "source").out
+    assert none in desk("compare", "label:hash", "label:overlap", "--by", "source").out
+    pooled = desk("report", "label:hash", "label:overlap", "--page", "pool", "--by", "tag")
+    assert "the page of a pool has no slices" in pooled.err
 
 
 def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:

@@ -64,7 +64,9 @@ def test_agree_and_compare_have_slices() -> None:
     wrong = {(n, "b") for k, n in enumerate(NAMES) if k % 2} | {(n, "a") for k, n in enumerate(NAMES) if k % 2 == 0}
     run = run_of(truth, labelled=True)
     bad = judged([r.trace for r in run.results], dict.fromkeys(wrong, 1))
-    de, en, *kappas = agree(bad, None, by=["language"]).slices
+    result = agree(bad, None, by=["language"])
+    assert {f.figure for f in result.slices} == {"accuracy", "kappa", "precision", "recall", "specificity", "bias"}
+    de, en, *kappas = (f for f in result.slices if f.figure in ("accuracy", "kappa"))
     assert (de.name, de.verdict, en.verdict) == ("de", "differs", "differs")
     assert de.mean == pytest.approx(1 / 3)
     assert [(f.figure, f.mean, f.verdict) for f in kappas] == [

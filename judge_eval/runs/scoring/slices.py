@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -200,6 +200,13 @@ def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints, of: OfSums,
     sums = np.stack([parts[rows].sum(axis=0) for rows in drawn])
     far = ~(np.abs(of(sums) - of(whole - sums)) < gap * (1 - 1e-9))  # an undefined one counts
     return (int(far.sum()) + 1) / (DRAWS + 1)
+
+
+def unsliced(figures: Sequence[SliceFigure], by: Iterable[SliceBy]) -> tuple[str, ...]:
+    """Say of each kind that was asked for if it makes no slices."""
+    there = {figure.by for figure in figures}
+    kinds = (kind for kind in dict.fromkeys(by) if kind not in there)
+    return tuple(f"there are no slices by {kind}: no trace states one, or all traces are alike" for kind in kinds)
 
 
 def corrected_slices(made: Sequence[SliceTest]) -> list[SliceFigure]:
