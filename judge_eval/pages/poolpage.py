@@ -19,7 +19,7 @@ def pool_data(report: PoolReport) -> PageData:
 
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
     if settings.by:
-        raise ConfigError("--by: the page of a pool has no slices; those of runs and comparisons have")
+        raise ConfigError("the page of a pool has no slices; those of runs and comparisons have")
     return pool_data(score_pool(Pool.of(runs)))
 
 
