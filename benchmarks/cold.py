@@ -17,13 +17,13 @@ from benchmarks.support import dataset, environment, judge_eval, measured, media
 BARE = """
 import asyncio, json, sys
 import openai
-from judge_eval.data.files.jsonl import read_jsonl
+from judge_eval.data.reading import open_dataset
 from judge_eval.judges import Pointwise
 from pathlib import Path
 
 url, data, width = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 judge = Pointwise("support/binary")
-requests = (request for trace in read_jsonl(data) for request in next(judge.inquire(trace)))
+requests = (request for trace in open_dataset(data) for request in next(judge.inquire(trace)))
 
 async def main():
     client = openai.AsyncOpenAI(base_url=url, max_retries=0)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.support import dataset, median, server
-from judge_eval.data.files.jsonl import read_jsonl
+from judge_eval.data.reading import open_dataset
 from judge_eval.errors import CallError
 from judge_eval.judges import Pointwise
 from judge_eval.llm.backend import Backend, Wrapper
@@ -84,7 +84,7 @@ def pacing(verdicts: int, rounds: int) -> None:
     judge = Pointwise("support/binary")
     with tempfile.TemporaryDirectory() as name:
         data = dataset(Path(name) / "data.jsonl", max(1, verdicts // 5), 5, 400)
-        requests = [request for trace in read_jsonl(data) for request in next(judge.inquire(trace))]
+        requests = [request for trace in open_dataset(data) for request in next(judge.inquire(trace))]
         for scenario, faults in SCENARIOS.items():
             for width in (16, 64):
                 took: dict[str, list[float]] = {"no hold": [], "as it is": [], "hedge auto": []}

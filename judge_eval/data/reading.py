@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 from judge_eval.data import catalog, collection
 from judge_eval.data.collection import Corpus, load_corpus
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import walk
-from judge_eval.data.files.jsonl import mend, read_jsonl
+from judge_eval.data.files.jsonl import jsonl_traces, mend
 from judge_eval.data.files.opening import steady
 from judge_eval.data.files.tables import Row
 from judge_eval.data.files.values import as_list, side_by_side, worded
@@ -64,72 +64,108 @@ def open_dataset(
             `on_invalid="error"`.
         ConfigError: An option does not fit; `UnknownNameError` where a format does not exist.
     """
-    path = Path(path)
     if reader is not None and options:
         raise ConfigError(f"give `reader` or {', '.join(options)}, not both")
     chosen = reader if reader is not None else of_keywords(ReadOptions, options, "reading")
-    ids = TraceIds("on line", on_remark)
+    reading, ids = DatasetReading(chosen, name or str(path)), TraceIds("on line", on_remark)
 
-    def admit(trace: Trace, line: int | None) -> Trace:
-        if check is not None:
-            check(trace)
-        return ids.admit(trace, line)
+    def traces() -> Iterator[Trace]:
+        for read in reading.file(Path(path), on_remark, whole=on_invalid == "error"):
+            try:
+                trace = read.get()
+                if trace is not None:
+                    if check is not None:
+                        check(trace)
+                    trace = ids.admit(trace, read.row.line)
+            except DataError as error:
+                fault = reading.placed(error, read.row, read.place)
+                if on_invalid == "error":
+                    raise fault from None
+                if on_skip is not None:
+                    on_skip(fault)
+                continue
+            read.pass_remarks(on_remark)
+            if trace is not None:
+                yield trace
 
-    return DatasetReading(chosen, name or str(path), on_invalid, on_skip, on_remark, admit, path).traces()
+    return traces()
+
+
+class ReadRow(NamedTuple):
+    """A trace that was read from a record, or the error."""
+
+    outcome: Trace | DataError | None
+    """The trace, or the error if the record has none; None of a record that is not a retrieval."""
+    row: Row
+    """What it was read from."""
+    place: str = ""
+    """Where the trace stands in the record, for messages."""
+    remarks: tuple[str, ...] = ()
+    """What is worth knowing of it."""
+
+    def get(self) -> Trace | None:
+        """Return the trace, if there is one."""
+        if isinstance(self.outcome, DataError):
+            raise self.outcome
+        return self.outcome
+
+    def pass_remarks(self, on_remark: OnRemark) -> None:
+        """Pass the remarks on."""
+        if on_remark is not None:
+            for remark in self.remarks:
+                on_remark(remark, self.row.line if self.row.number is None else self.row.number)
 
 
 @dataclass
 class DatasetReading:
-    """One pass over a file or rows in memory; most fields are arguments of `open_dataset`."""
+    """One pass over a file or rows in memory, which messages call `name`."""
 
-    _options: ReadOptions
-    _name: str
-    _on_invalid: Literal["error", "skip"]
-    _on_skip: Callable[[DataError], None] | None
-    _on_remark: OnRemark
-    _admit: Callable[[Trace, int | None], Trace] | None = None
-    """Called with each trace and its line; returns it, perhaps under another id, or raises `DataError`."""
-    _path: Path = Path()
+    options: ReadOptions
+    name: str
     _corpus: Corpus | None = None
 
     def __post_init__(self) -> None:
-        options = self._options
-        self.naming = Naming(options, self._name)
-        if options.format is not None and options.format not in collection.FORMATS:
-            catalog.find_shape(options.format)
+        self.naming = Naming(self.options, self.name)
+        if self.options.format is not None and self.options.format not in collection.FORMATS:
+            catalog.find_shape(self.options.format)
 
-    def traces(self) -> Iterator[Trace]:
-        """Yield the traces."""
-        with steady(self._path) as self._path:
-            yield from self._traces()
+    def file(self, path: Path, on_remark: OnRemark, *, whole: bool) -> Iterator[ReadRow]:
+        """Yield what a file holds; `whole`: it is an error if there is no retrieval in it."""
+        with steady(path) as plain:
+            yield from self._file(plain, on_remark, whole)
 
-    def _traces(self) -> Iterator[Trace]:
-        options = self._options
-        parts = collection.find_parts(self._path, options.corpus, options.format)
+    def _file(self, path: Path, on_remark: OnRemark, whole: bool) -> Iterator[ReadRow]:
+        options = self.options
+        parts = collection.find_parts(path, options.corpus, options.format)
         if parts is not None:
             queries = collection.traces(parts, options.format == collection.JUDGED, options.depth, options.relevant)
             for data in queries:
                 if isinstance(data, DataError):
-                    self._refuse(data, Row(data))
-                    continue
-                yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
+                    yield ReadRow(data, Row(data))
+                else:
+                    yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
         self._see_no_collection()
         if options.format is None:
-            collection.refuse_judgments(self._path, self._name)
-        kind = kind_of(self._path, self._name)
-        all_rows = rows(self._path, kind, self._name, self._fits, options.records)
+            collection.refuse_judgments(path, self.name)
+        kind = kind_of(path, self.name)
+        all_rows = rows(path, kind, self.name, self._fits, options.records)
         if options.group_by is not None:
             all_rows = self.grouped(all_rows)
         head = list(islice(all_rows, SAMPLE))
         sample = read_records(head)
-        shape = self.begin(sample)
+        shape = self.begin(sample, on_remark)
         if kind == "jsonl" and shape is catalog.OURS and self._is_plain(sample):
-            yield from read_jsonl(
-                self._path, name=self._name, admit=self._admit, on_invalid=self._on_invalid, on_skip=self._on_skip
-            )
+            yield from (ReadRow(outcome, Row({}, line)) for line, outcome in jsonl_traces(path, self.name))
             return
-        yield from self._read(shape, chain(head, all_rows))
+        records = retrievals = 0
+        for row in chain(head, all_rows):
+            records += 1
+            for read in self.of(row, shape):
+                retrievals += isinstance(read.outcome, Trace)
+                yield read
+        if records and not retrievals and whole:
+            raise nothing_in(records, shape, self.name)
         self.naming.finish()
 
     def grouped(self, all_rows: Iterable[Row]) -> Iterator[Row]:
@@ -137,28 +173,28 @@ class DatasetReading:
         source_rows = iter(all_rows)
         first = list(islice(source_rows, SAMPLE))
         self.naming.check(read_records(first))
-        return grouped(chain(first, source_rows), self._options, self.naming)
+        return grouped(chain(first, source_rows), self.options, self.naming)
 
-    def begin(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
+    def begin(self, sample: Sequence[Mapping[str, Any]], on_remark: OnRemark) -> Shape:
         """Tell the shape of the first records, and load the corpus where there is one."""
         self._see_no_collection()
-        shape = self._shape(sample)
-        if self._options.corpus is not None:
-            self._corpus = load_corpus(self._options.corpus)
+        shape = self._shape(sample, on_remark)
+        if self.options.corpus is not None:
+            self._corpus = load_corpus(self.options.corpus)
         return shape
 
     def _see_no_collection(self) -> None:
-        if self._options.format in collection.FORMATS:
-            fault = f"not a collection ({self._options.format}); give its folder or its TREC run"
-            raise DataError(fault, file=self._name)
+        if self.options.format in collection.FORMATS:
+            fault = f"not a collection ({self.options.format}); give its folder or its TREC run"
+            raise DataError(fault, file=self.name)
 
     def _fits(self, record: Mapping[str, Any]) -> bool:
-        if self._options.group_by is not None:
-            return self._options.group_by in record
+        if self.options.group_by is not None:
+            return self.options.group_by in record
         return self.naming.holds(record) or catalog.any_fits(self.naming.record(record))
 
-    def _shape(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
-        options = self._options
+    def _shape(self, sample: Sequence[Mapping[str, Any]], on_remark: OnRemark) -> Shape:
+        options = self.options
         if options.group_by is not None:
             return catalog.OURS
         self.naming.check(sample)
@@ -172,13 +208,13 @@ class DatasetReading:
             known = catalog.fitting(sample)
             if len(known) == 1:
                 return known[0]
-        shape = catalog.choose_shape(renamed, self._name, self._on_remark)
+        shape = catalog.choose_shape(renamed, self.name, on_remark)
         if "chunks" not in self.naming.fields and shape is not catalog.OURS:
-            catalog.check_one_list(sample, shape, self._name)
+            catalog.check_one_list(sample, shape, self.name)
         return shape
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
-        options = self._options
+        options = self.options
         if (
             options.map
             or options.origin
@@ -188,73 +224,45 @@ class DatasetReading:
         lists = [record.get("chunks") for record in sample]
         return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)
 
-    def _read(self, shape: Shape, all_rows: Iterator[Row]) -> Iterator[Trace]:
-        records = made = 0
-        for row in all_rows:
-            records += 1
-            for trace in self.of(row, shape):
-                made += 1
-                yield trace
-        if records and not made and self._on_invalid == "error":
-            raise nothing_in(records, shape, self._name)
-
-    def of(self, row: Row, shape: Shape) -> Iterator[Trace]:
-        """Yield the traces of one record."""
-        as_given = self._options.group_by is not None
+    def of(self, row: Row, shape: Shape) -> Iterator[ReadRow]:
+        """Yield the traces of one record, or what is wrong with it."""
+        as_given = self.options.group_by is not None
         try:
             record = row.get() if as_given else self.naming.prepared(row.get(), shape)
             traces = iter(shape.read(record))
         except DataError as error:
-            self._refuse(error, row)
+            yield ReadRow(self.placed(error, row), row)
             return
-        yield from self._made(traces, row, record=None if as_given else record)
+        yield from self._made(traces, row, {} if as_given else record)
 
     def _made(
-        self,
-        traces: Iterator[dict[str, Any]],
-        row: Row,
-        *,
-        record: Mapping[str, Any] | None = None,
-        joined: bool = False,
-    ) -> Iterator[Trace]:
+        self, traces: Iterator[dict[str, Any]], row: Row, record: Mapping[str, Any] = {}, *, joined: bool = False
+    ) -> Iterator[ReadRow]:
         while True:
+            place, remarks = "", tuple[str, ...]()
+            outcome: Trace | DataError | None = None
             try:
-                place = ""
                 data = next(traces, None)
                 if data is None:
                     return
                 place = data.pop(PLACE, "")
-                for ours in self.naming.fields if record is not None else ():
-                    if record is not None and ours in record:
-                        data[ours] = record[ours]
-                remarks = data.pop(REMARKS, ())
-                if remarks and not data:  # the record is not a retrieval
-                    self._pass(remarks, row)
-                    continue
-                if not joined and data.get("chunks") is not None:
-                    data["chunks"] = self._chunks(data["chunks"])
-                if self._options.origin and isinstance(own := data.get("origin") or {}, Mapping):
-                    data["origin"] = {**self._options.origin, **own}
-                trace = Trace.parse(worded(mend(data)))
-                if self._admit is not None:
-                    trace = self._admit(trace, row.line)
-                self._pass(remarks, row)
+                data |= {ours: record[ours] for ours in self.naming.fields if ours in record}
+                remarks = tuple(data.pop(REMARKS, ()))
+                if data or not remarks:  # else the record is not a retrieval
+                    if not joined and data.get("chunks") is not None:
+                        data["chunks"] = self._chunks(data["chunks"])
+                    if self.options.origin and isinstance(own := data.get("origin") or {}, Mapping):
+                        data["origin"] = {**self.options.origin, **own}
+                    outcome = Trace.parse(worded(mend(data)))
             except DataError as error:
-                self._refuse(error, row, place)
-                continue
+                outcome, remarks = self.placed(error, row, place), ()
             except RecursionError:
-                self._refuse(DataError(TOO_DEEP), row)
-                continue
-            yield trace
-
-    def _pass(self, remarks: Iterable[str], row: Row) -> None:
-        if self._on_remark is not None:
-            for remark in remarks:
-                self._on_remark(remark, row.line)
+                outcome, remarks = self.placed(DataError(TOO_DEEP), row), ()
+            yield ReadRow(outcome, row, place, remarks)
 
     def _chunks(self, value: Any) -> list[dict[str, Any]]:
         out = []
-        for place, item in enumerate(as_list(side_by_side(value), "chunks")[: self._options.depth]):
+        for place, item in enumerate(as_list(side_by_side(value), "chunks")[: self.options.depth]):
             where = f"chunks[{place}]"
             if isinstance(item, str) and self._corpus is not None:
                 item = {"id": item}  # with a corpus, what stands in a list is an id
@@ -268,14 +276,12 @@ class DatasetReading:
             out.append(chunk)
         return out
 
-    def _refuse(self, error: DataError, row: Row, place: str = "") -> None:
-        if error.file is None:
-            where = ".".join(part for part in (row.prefix, place, error.field) if part) or None
-            error = error.at(file=row.holder or self._name, line=row.line, field=where)
-        if self._on_invalid == "error":
-            raise error from None
-        if self._on_skip is not None:
-            self._on_skip(error)
+    def placed(self, error: DataError, row: Row, place: str = "") -> DataError:
+        """Return an error with the place of its record, unless it names a file."""
+        if error.file is not None:
+            return error
+        where = ".".join(part for part in (row.prefix, place, error.field) if part) or None
+        return error.at(file=row.holder or self.name, line=row.line, field=where)
 
 
 def read_records(rows: Iterable[Row]) -> list[Mapping[str, Any]]:
@@ -288,37 +294,14 @@ def nothing_in(records: int, shape: Shape, name: str) -> DataError:
     return DataError(f"{records} records of the format {shape.name}, but no retrieval in them", file=name)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRow:
-    """A trace that was read from a row, or the error."""
-
-    outcome: Trace | DataError
-    """The trace, or the error if the row has none."""
-    number: int
-    """Which row it is, counted from 0; of rows that were grouped the first."""
-    name: str
-    """What the row is called in messages."""
-    remarks: tuple[str, ...] = ()
-    """What is worth knowing of it."""
-
-    def pass_remarks(self, on_remark: OnRemark) -> None:
-        """Pass the remarks on."""
-        if on_remark is not None:
-            for remark in self.remarks:
-                on_remark(remark, self.number)
-
-
 class RowReader:
     """Reads traces row by row; the first rows decide which shape all have."""
 
     def __init__(self, options: ReadOptions | None) -> None:
-        self._options = options or ReadOptions()
-        self._faults: list[DataError] = []
+        self.options = options or ReadOptions()
         self._remarks: list[str] = []
-        note = self._remarks.append
-        self._reading = DatasetReading(
-            self._options, "", "skip", self._faults.append, lambda sentence, _: note(sentence)
-        )
+        """Those that go with the next trace."""
+        self._reading = DatasetReading(self.options, "")
         self.shape: Shape | None = None
 
     def rows(self, number: int, name: str, value: Any) -> Iterator[Row]:
@@ -327,7 +310,7 @@ class RowReader:
             raise _read_already()
         if not isinstance(value, Mapping):
             yield Row(no_row(value), holder=name, number=number)
-        elif (wanted := self._options.records) is None:
+        elif (wanted := self.options.records) is None:
             yield Row(value, holder=name, number=number)
         else:
             inner = list(walk(value, wanted))
@@ -343,7 +326,7 @@ class RowReader:
         if self.shape is not None or not (records := read_records(rows)):
             return
         try:
-            self.shape = self._reading.begin(records) if any(records) else catalog.OURS
+            self.shape = self._reading.begin(records, self._note) if any(records) else catalog.OURS
         except DataError as error:
             first = "the first row" if len(records) == 1 else f"the first {len(records)} rows"
             raise error.at(file=error.file or first) from None
@@ -358,7 +341,7 @@ class RowReader:
     def of(self, number: int, name: str, value: Any) -> Iterator[ReadRow]:
         """Yield the traces in a row, and what is wrong with it, each fault with the row's name."""
         if isinstance(value, Trace):
-            yield ReadRow(self._trace(name, value), number, name)
+            yield ReadRow(self._trace(name, value), Row({}, holder=name, number=number))
             return
         for row in self.rows(number, name, value):
             yield from self.read(row)
@@ -366,20 +349,23 @@ class RowReader:
     def read(self, row: Row) -> Iterator[ReadRow]:
         """Yield the traces in a record, and what is wrong with it."""
         self.begin([row])
-        number = row.number or 0
-        for trace in self._reading.of(row, self.shape or catalog.OURS):
-            yield from self._wrong(number, row.holder)
-            remarks = tuple(self._remarks)
-            self._remarks.clear()
-            yield ReadRow(trace, number, row.holder, remarks)
-        yield from self._wrong(number, row.holder)
+        for read in self._reading.of(row, self.shape or catalog.OURS):
+            self._remarks += read.remarks
+            if isinstance(read.outcome, Trace):
+                yield read._replace(remarks=tuple(self._remarks))
+                self._remarks.clear()
+            elif read.outcome is not None:
+                yield read
+
+    def _note(self, sentence: str, _: int | None) -> None:
+        self._remarks.append(sentence)
 
     def finish(self) -> None:
         """See at the end that what is mapped inside chunks was found."""
         self._reading.naming.finish()
 
     def _trace(self, name: str, trace: Trace) -> Trace | DataError:
-        options = self._options
+        options = self.options
         reading = (options.format, options.map, options.corpus, options.list_sep, options.records)
         if self.shape is None and any(reading):
             raise _read_already()
@@ -393,11 +379,6 @@ class RowReader:
         except ValueError as error:
             return DataError(str(error), file=name)
         return trace
-
-    def _wrong(self, number: int, name: str) -> list[ReadRow]:
-        faults = [ReadRow(error, number, name) for error in self._faults]
-        self._faults.clear()
-        return faults
 
 
 def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterator[ReadRow]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from judge_eval import limits
 from judge_eval.data.claimfiles import read_claims
 from judge_eval.data.files.jsonfile import JsonText, entries
-from judge_eval.data.files.jsonl import read_jsonl
+from judge_eval.data.reading import open_dataset
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.foreign import RepeatedKeyError, check_single_keys, read_json, single_keys
 from judge_eval.llm import cassettes
@@ -35,7 +35,7 @@ def test_data_with_a_key_twice(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(TWICE)
     with pytest.raises(DataError, match=r"t\.jsonl:1: the key 'text' stands twice in one object"):
-        list(read_jsonl(path))
+        list(open_dataset(path))
     (tmp_path / "other.jsonl").write_text('{"question": "a", "contexts": ["b"], "question": "c"}\n')
     done = Shell(tmp_path)("validate", tmp_path / "other.jsonl")
     assert done.code == 2
@@ -51,7 +51,7 @@ def test_texts_that_look_like_keys(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     row = {"id": "t", "query": text, "reference": text, "chunks": [{"id": "a", "text": text}]}
     path.write_text(json.dumps(row) + "\n" + json.dumps({**row, "id": "u"}, separators=(" ,", "\t: ")) + "\n")
-    assert [trace.query for trace in read_jsonl(path)] == [text, text]
+    assert [trace.query for trace in open_dataset(path)] == [text, text]
     with pytest.raises(ValueError, match="'b' stands twice"):
         check_single_keys(b'{"a": {"b" : 1, "b"\t: 2}}', {"a": {"b": 2}})
 

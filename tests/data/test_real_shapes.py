@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.data.files.jsonl import read_jsonl, write_jsonl
+from judge_eval.data.files.jsonl import write_jsonl
 from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset, read_memory
@@ -89,7 +89,7 @@ def test_an_explicit_empty_list_is_an_empty_retrieval(tmp_path: Path) -> None:
         traces = list(open_dataset(path))
         assert [trace.chunks for trace in traces] == [(), ()]
         write_jsonl(traces, copy := tmp_path / "copy.jsonl")
-        assert list(read_jsonl(copy)) == traces
+        assert list(open_dataset(copy)) == traces
 
 
 NAMES = ["hut-rules.pdf", "opening_hours.md", "Annual report 2023.docx"]

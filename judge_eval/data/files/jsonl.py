@@ -3,9 +3,9 @@
 import codecs
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from pydantic_core import from_json
 
@@ -25,23 +25,11 @@ CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
 _OF_TRACE, _OF_CHUNK = TRACE_FIELDS - {"metadata"}, Chunk.model_fields.keys() - {"metadata"}
 
 
-def read_jsonl(
-    path: Path,
-    *,
-    name: str | None = None,
-    admit: Callable[[Trace, int | None], Trace] | None = None,
-    on_invalid: Literal["error", "skip"] = "error",
-    on_skip: Callable[[DataError], None] | None = None,
-) -> Iterator[Trace]:
-    """Read a file of traces, one JSON object a line, without holding more than one.
+def jsonl_traces(path: Path, name: str) -> Iterator[tuple[int, Trace | DataError]]:
+    """Read a file of traces, one JSON object a line: the line's number, from 1, with the trace or what is wrong.
 
-    Fields that are not ours are kept in `metadata`. Blank lines are passed over. `admit` takes each trace and
-    its line, and returns the trace, perhaps changed, or raises `DataError`.
-
-    Raises:
-        DataError: The file cannot be read, or a record is invalid under `on_invalid="error"`.
+    No more than one is held. Fields that are not ours are kept in `metadata`. Blank lines are passed over.
     """
-    name = name or str(path)
     with reading_file(name):
         file = path.open("rb")
     with file:
@@ -52,14 +40,9 @@ def read_jsonl(
                 data = json_of_line(line, number)
                 if not isinstance(data, dict):
                     raise DataError(f"a line holds one JSON object (a trace), not {value_kind(data)}")
-                trace = _parsed(_fold(data))
-                yield trace if admit is None else admit(trace, number)
+                yield number, _parsed(_fold(data))
             except DataError as error:
-                placed = error.at(file=name, line=number)
-                if on_invalid == "error":
-                    raise placed from None
-                if on_skip is not None:
-                    on_skip(placed)
+                yield number, error.at(file=name, line=number)
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:

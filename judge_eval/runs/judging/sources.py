@@ -88,13 +88,13 @@ TraceCheck: TypeAlias = Callable[[Trace], None]
 
 def admitted(row: ReadRow, check: TraceCheck, ids: TraceIds) -> Trace:
     """Return a trace that passes the check and has a unique id; an error names its row."""
-    if isinstance(row.outcome, DataError):
-        raise row.outcome
+    trace = row.get()
+    assert trace is not None  # rows in memory that are not retrievals are passed over
     try:
-        check(row.outcome)
-        return ids.admit(row.outcome, row.number)
+        check(trace)
+        return ids.admit(trace, row.row.number)
     except DataError as error:
-        raise error.at(file=row.name) from None
+        raise error.at(file=row.row.holder) from None
 
 
 async def streamed(
@@ -337,7 +337,7 @@ class _Rows:
                     on_skip(error)
                 continue
             row.pass_remarks(on_remark)
-            self.place = row.number
+            self.place = row.row.number or 0
             yield trace
 
 

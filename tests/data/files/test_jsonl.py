@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.data.files.jsonl import read_jsonl
+from judge_eval.data.reading import open_dataset
 from judge_eval.errors import DataError
 from judge_eval.schema import Chunk, Trace
 
@@ -21,7 +21,7 @@ def write(tmp_path: Path, text: str | bytes) -> Path:
 def test_one_trace_a_line(tmp_path: Path) -> None:
     """Blank lines, a byte order mark, CRLF and a missing last line end are all right."""
     path = write(tmp_path, "\ufeff" + LINE + "\r\n\n  \n" + LINE.replace('"a"', '"é"'))
-    assert [trace.id for trace in read_jsonl(path)] == ["a", "é"]
+    assert [trace.id for trace in open_dataset(path)] == ["a", "é"]
 
 
 def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
         "metadata": {"k": 1},
         "chunks": [{"document": "d", "relevance": 0.5, "page": 7}],
     }
-    (trace,) = read_jsonl(write(tmp_path, json.dumps(data)))
+    (trace,) = open_dataset(write(tmp_path, json.dumps(data)))
     assert trace.metadata == {"source": "wiki", "k": 1}
     assert trace.chunks == (Chunk(id="c1", text="d", score=0.5, metadata={"page": 7}),)
 
@@ -60,7 +60,7 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
 def test_a_bad_line_is_told(tmp_path: Path, line: str | bytes, told: str) -> None:
     """File, line and field are named; the lines before it were read."""
     data = line if isinstance(line, bytes) else line.encode()
-    reading = read_jsonl(write(tmp_path, LINE.encode() + b"\n" + data + b"\n" + LINE.encode()), name="data.jsonl")
+    reading = open_dataset(write(tmp_path, LINE.encode() + b"\n" + data + b"\n" + LINE.encode()), name="data.jsonl")
     assert next(reading).id == "a"
     with pytest.raises(DataError) as caught:
         next(reading)
@@ -72,23 +72,22 @@ def test_bad_lines_can_be_skipped(tmp_path: Path) -> None:
     """Skipped records are each told, and the others read."""
     skipped: list[DataError] = []
 
-    def admit(trace: Trace, _: int | None) -> Trace:
+    def check(trace: Trace) -> None:
         if trace.id == "no":
             raise DataError("not this one", field="id")
-        return trace
 
-    path = write(tmp_path, "\n".join([LINE, "{bad", LINE.replace('"a"', '"no"'), LINE]))
-    result = list(read_jsonl(path, admit=admit, on_invalid="skip", on_skip=skipped.append))
-    assert [trace.id for trace in result] == ["a", "a"]
+    path = write(tmp_path, "\n".join([LINE, "{bad", LINE.replace('"a"', '"no"'), LINE.replace('"a"', '"b"')]))
+    result = list(open_dataset(path, check=check, on_invalid="skip", on_skip=skipped.append))
+    assert [trace.id for trace in result] == ["a", "b"]
     assert [(error.line, error.field) for error in skipped] == [(2, None), (3, "id")]
     with pytest.raises(DataError, match=r"data.jsonl:3: id: not this one"):
-        list(read_jsonl(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), admit=admit))
+        list(open_dataset(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), check=check))
 
 
 def test_half_characters_are_mended(tmp_path: Path) -> None:
     """JSON can spell half a character, which no file can hold; it is replaced, whole pairs are kept."""
     line = r'{"query": "\ud83d\ude00 \ud800", "k\uDFFF": ["\udfff"], "chunks": ["\ud83d\ude00"]}'
-    (trace,) = read_jsonl(write(tmp_path, line))
+    (trace,) = open_dataset(write(tmp_path, line))
     assert trace.query == "😀 \ufffd"
     assert trace.metadata == {"k\ufffd": ["\ufffd"]}
     assert trace.chunks[0].text == "😀"
@@ -96,16 +95,14 @@ def test_half_characters_are_mended(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """A missing file and a folder are errors that name it."""
+    """A missing file is an error that names it."""
     with pytest.raises(DataError, match=r"gone.jsonl: cannot be read: No such file"):
-        list(read_jsonl(tmp_path / "gone.jsonl"))
-    with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        list(read_jsonl(tmp_path))
+        list(open_dataset(tmp_path / "gone.jsonl"))
 
 
 def test_an_empty_file_holds_no_trace(tmp_path: Path) -> None:
     """An empty file is read to its end at once."""
-    assert list(read_jsonl(write(tmp_path, ""))) == []
+    assert list(open_dataset(write(tmp_path, ""))) == []
 
 
 def test_only_one_record_is_held(tmp_path: Path) -> None:
@@ -114,7 +111,7 @@ def test_only_one_record_is_held(tmp_path: Path) -> None:
     path = write(tmp_path, line * 1000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_jsonl(path)) == 1000
+        assert sum(1 for _ in open_dataset(path)) == 1000
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -126,8 +123,8 @@ def test_a_pool_of_another_kind_is_metadata(tmp_path: Path) -> None:
     path = tmp_path / "pool.jsonl"
     base = {"query": "q?", "reference": "r", "chunks": ["c"]}
     path.write_text(json.dumps({**base, "pool": "train"}) + "\n")
-    [trace] = read_jsonl(path)
+    [trace] = open_dataset(path)
     assert (trace.pool, trace.metadata) == (None, {"pool": "train"})
     path.write_text(json.dumps({**base, "pool": {"grades": {"d": 4}, "maximum": 3}}) + "\n")
     with pytest.raises(DataError, match=r"pool: grades: one is above the scale's highest, 3"):
-        list(read_jsonl(path))
+        list(open_dataset(path))
