@@ -1,7 +1,6 @@
 """Fields that the user maps to ours, and rows that are grouped into traces."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from judge_eval.data.files.tables import Row
@@ -126,15 +125,15 @@ def grouped(all_rows: Iterable[Row], options: ReadOptions, naming: Naming) -> It
         if isinstance(value, list | dict) or is_missing(value):
             near = nearest(key, sorted(keys_of(row.data)))
             fault = DataError(f"{option('group_by', key)}: this row holds none; the nearest keys: {near}")
-            yield replace(row, data=fault)
+            yield row._replace(data=fault)
             continue
         groups.setdefault(str(number_text(value)), []).append(row)
     taken = {key, *options.fields.values()}
     for name, members in groups.items():
         try:
-            yield replace(members[0], data=_record(name, members, taken, naming))
+            yield members[0]._replace(data=_record(name, members, taken, naming))
         except DataError as error:
-            yield replace(members[0], data=error)
+            yield members[0]._replace(data=error)
 
 
 def _record(name: str, members: list[Row], taken: set[str], naming: Naming) -> dict[str, Any]:

@@ -69,26 +69,8 @@ def open_dataset(
     chosen = reader if reader is not None else of_keywords(ReadOptions, options, "reading")
     reading, ids = DatasetReading(chosen, name or str(path)), TraceIds("on line", on_remark)
 
-    def traces() -> Iterator[Trace]:
-        for read in reading.file(Path(path), on_remark, whole=on_invalid == "error"):
-            try:
-                trace = read.get()
-                if trace is not None:
-                    if check is not None:
-                        check(trace)
-                    trace = ids.admit(trace, read.row.line)
-            except DataError as error:
-                fault = reading.placed(error, read.row, read.place)
-                if on_invalid == "error":
-                    raise fault from None
-                if on_skip is not None:
-                    on_skip(fault)
-                continue
-            read.pass_remarks(on_remark)
-            if trace is not None:
-                yield trace
-
-    return traces()
+    reads = reading.file(Path(path), on_remark, whole=on_invalid == "error")
+    return (trace for trace, _ in admitted(reads, ids, check, on_invalid, on_skip, on_remark, reading.name))
 
 
 class ReadRow(NamedTuple):
@@ -103,17 +85,46 @@ class ReadRow(NamedTuple):
     remarks: tuple[str, ...] = ()
     """What is worth knowing of it."""
 
-    def get(self) -> Trace | None:
-        """Return the trace, if there is one."""
-        if isinstance(self.outcome, DataError):
-            raise self.outcome
-        return self.outcome
 
-    def pass_remarks(self, on_remark: OnRemark) -> None:
-        """Pass the remarks on."""
+def admitted(
+    reads: Iterable[ReadRow],
+    ids: TraceIds,
+    check: Callable[[Trace], None] | None = None,
+    on_invalid: Literal["error", "skip"] = "error",
+    on_skip: Callable[[DataError], None] | None = None,
+    on_remark: OnRemark = None,
+    name: str = "",
+) -> Iterator[tuple[Trace, Row]]:
+    """Yield the traces that pass the check, each under an id of its own; arguments as of `open_dataset`."""
+    for outcome, row, place, remarks in reads:
+        number = row.line if row.number is None else row.number
+        try:
+            if isinstance(outcome, DataError):
+                raise outcome
+            if outcome is not None:
+                if check is not None:
+                    check(outcome)
+                outcome = ids.admit(outcome, number)
+        except DataError as error:
+            fault = placed(error, name, row, place)
+            if on_invalid == "error":
+                raise fault from None
+            if on_skip is not None:
+                on_skip(fault)
+            continue
         if on_remark is not None:
-            for remark in self.remarks:
-                on_remark(remark, self.row.line if self.row.number is None else self.row.number)
+            for remark in remarks:
+                on_remark(remark, number)
+        if outcome is not None:
+            yield outcome, row
+
+
+def placed(error: DataError, name: str, row: Row, place: str = "") -> DataError:
+    """Return an error with the place of its record, unless it names a file; `name` is that of the file."""
+    if error.file is not None:
+        return error
+    where = ".".join(part for part in (row.prefix, place, error.field) if part) or None
+    return error.at(file=row.holder or name, line=row.line, field=where)
 
 
 @dataclass
@@ -231,7 +242,7 @@ class DatasetReading:
             record = row.get() if as_given else self.naming.prepared(row.get(), shape)
             traces = iter(shape.read(record))
         except DataError as error:
-            yield ReadRow(self.placed(error, row), row)
+            yield ReadRow(placed(error, self.name, row), row)
             return
         yield from self._made(traces, row, {} if as_given else record)
 
@@ -255,9 +266,9 @@ class DatasetReading:
                         data["origin"] = {**self.options.origin, **own}
                     outcome = Trace.parse(worded(mend(data)))
             except DataError as error:
-                outcome, remarks = self.placed(error, row, place), ()
+                outcome, remarks = placed(error, self.name, row, place), ()
             except RecursionError:
-                outcome, remarks = self.placed(DataError(TOO_DEEP), row), ()
+                outcome, remarks = placed(DataError(TOO_DEEP), self.name, row), ()
             yield ReadRow(outcome, row, place, remarks)
 
     def _chunks(self, value: Any) -> list[dict[str, Any]]:
@@ -275,13 +286,6 @@ class DatasetReading:
                 chunk = self._corpus.join(chunk, where)
             out.append(chunk)
         return out
-
-    def placed(self, error: DataError, row: Row, place: str = "") -> DataError:
-        """Return an error with the place of its record, unless it names a file."""
-        if error.file is not None:
-            return error
-        where = ".".join(part for part in (row.prefix, place, error.field) if part) or None
-        return error.at(file=row.holder or self.name, line=row.line, field=where)
 
 
 def read_records(rows: Iterable[Row]) -> list[Mapping[str, Any]]:

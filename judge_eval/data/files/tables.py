@@ -5,11 +5,10 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from judge_eval import limits
 from judge_eval.data.files.opening import first_line
@@ -20,8 +19,7 @@ from judge_eval.spelling import option
 CELL = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One record of a file or of rows in memory: its data, or why it cannot be read."""
 
     data: Mapping[str, Any] | DataError

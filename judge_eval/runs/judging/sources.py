@@ -18,7 +18,7 @@ from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import ReadRow, RowReader, open_dataset, read_memory
+from judge_eval.data.reading import RowReader, admitted, open_dataset, read_memory
 from judge_eval.data.remarks import OnRemark, Remarks, ScoreOrder, TraceIds
 from judge_eval.data.remote import is_url, local_copy
 from judge_eval.data.shapes.chunks import has_no_passage
@@ -86,17 +86,6 @@ TraceCheck: TypeAlias = Callable[[Trace], None]
 """Checks a trace; raises `DataError` if it does not pass."""
 
 
-def admitted(row: ReadRow, check: TraceCheck, ids: TraceIds) -> Trace:
-    """Return a trace that passes the check and has a unique id; an error names its row."""
-    trace = row.get()
-    assert trace is not None  # rows in memory that are not retrievals are passed over
-    try:
-        check(trace)
-        return ids.admit(trace, row.row.number)
-    except DataError as error:
-        raise error.at(file=row.row.holder) from None
-
-
 async def streamed(
     data: Iterable[Any] | AsyncIterable[Any],
     check: TraceCheck,
@@ -112,11 +101,10 @@ async def streamed(
     passages = PassageCheck(reader, spends)
     async for item in data if isinstance(data, AsyncIterable) else _in_thread(iter(data)):
         row = record_of(item)
-        for item_row in row_reader.of(number, row_name(number, row=row), row):
-            trace = admitted(item_row, check, ids)
+        of_item = row_reader.of(number, row_name(number, row=row), row)
+        for trace, _ in admitted(of_item, ids, check, on_remark=on_remark):
             passages.add(trace)
             passages.check()
-            item_row.pass_remarks(on_remark)
             yield trace
         number += 1
     try:
@@ -327,17 +315,9 @@ class _Rows:
     def open(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
         """Yield the traces that pass their check."""
         ids = TraceIds("in row", on_remark)
-        for row in self._kept if self._kept is not None else read_memory(self.memory, self._selection.reader):
-            try:
-                trace = admitted(row, self._check, ids)
-            except DataError as error:
-                if self._selection.on_invalid == "error":
-                    raise
-                if on_skip is not None:
-                    on_skip(error)
-                continue
-            row.pass_remarks(on_remark)
-            self.place = row.row.number or 0
+        reads = self._kept if self._kept is not None else read_memory(self.memory, self._selection.reader)
+        for trace, row in admitted(reads, ids, self._check, self._selection.on_invalid, on_skip, on_remark):
+            self.place = row.number or 0
             yield trace
 
 
