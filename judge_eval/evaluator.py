@@ -136,6 +136,13 @@ class Evaluator:
             mode, judge = kind_named(judge).name, None
         if not isinstance(model, str | Mapping) and not hasattr(model, "complete"):
             raise ConfigError(f"a model is `provider/model`, such as 'openai/NAME', or a backend, not {type_of(model)}")
+        if not isinstance(prompt, str | Path):
+            raise ConfigError(f"prompt must be a prompt's id or the `Path` of a file, not {type_of(prompt)}")
+        if judge is not None and not hasattr(judge, "inquire"):
+            raise ConfigError(f"judge must be a judge, or the name of an installed kind, not {type_of(judge)}")
+        for name, record, kind in (("options", options, Options), ("intervals", intervals, Intervals)):
+            if record is not None and not isinstance(record, kind):
+                raise ConfigError(f"{name} must be `{kind.__name__}(...)`, not {type_of(record)}")
         self.options = options or Options()
         recorded = self.options.replay if judge is None and is_unnamed(model) else None
         mode = mode_for(model if recorded is None else recorded_model(recorded), mode)

@@ -174,7 +174,8 @@ def find(group: str, name: str, kind: str) -> Any:
     # `kind` is what a message calls it, such as `provider`.
     point = _installed(group).get(name)
     if point is None:
-        raise UnknownNameError(kind, name, _installed(group))
+        known = _installed(group)
+        raise UnknownNameError(kind, name, known, None if known else "no installed package offers one")
     try:
         return point.load()
     except ImportError as error:

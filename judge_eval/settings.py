@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from inspect import Parameter
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.ranges import Range
+from judge_eval.safe_text import type_of
 from judge_eval.user_text import check_text
 
 Record = TypeVar("Record")
@@ -119,15 +120,39 @@ def changing_verdicts(record: type) -> tuple[str, ...]:
 
 
 def check(record: Any) -> None:
-    """Check that numbers are in their ranges and texts are Unicode; for `__post_init__`."""
-    for name, setting in settings_of(record.__class__).items():
-        value = getattr(record, name)
+    """Check that values have the types of their fields, and that texts are Unicode; for `__post_init__`."""
+    for name, hint in hints_of(record.__class__).items():
+        value, setting, kinds = getattr(record, name), setting_of(hint) or Setting(), _kinds(hint)
+        if setting.range is None and not any(_fits(kind, value) for kind in kinds):
+            wanted = " or ".join(_KIND_WORDS.get(kind) or _called(kind) for kind in kinds if kind is not NoneType)
+            shown = repr(value) if isinstance(value, str) else type_of(value)
+            raise ConfigError(f"{name} must be {wanted}, not {shown}")
         if setting.range is not None:
             scaled = value / setting.unit if setting.unit != 1 and type(value) in (int, float) else value
             setting.range.check(scaled, name if setting.unit == 1 else f"{name} in {setting.metavar}")
         for text in value if isinstance(value, tuple | list) else (value,):
             if isinstance(text, str):
                 check_text(name, text)
+
+
+_KIND_WORDS: Mapping[Any, str] = {str: "a text", Path: "a path", bool: "True or False", float: "a number"}
+
+
+def _called(kind: Any) -> str:
+    """Name a type for a message: the values of a literal, a list, a mapping, a record by its class."""
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    name = {tuple: "a list", Sequence: "a list", Mapping: "a mapping"}.get(origin)
+    return name or f"`{getattr(origin, '__name__', origin)}(...)`"
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        return value in get_args(kind)
+    wider = {float: (int, float), tuple: (tuple, list)}.get(origin, origin)
+    return kind is Any or not isinstance(wider, type | tuple) or isinstance(value, wider)
 
 
 def of_keywords(record: Callable[..., Record], values: Mapping[str, Any], subject: str = "") -> Record:
@@ -203,7 +228,7 @@ def _fit(hint: Any, value: Any) -> Any:
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
     kind = get_args(hint)[0] if setting_of(hint) else hint
-    return (kind,) if get_origin(kind) in (tuple, None) else get_args(kind)
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _plain(value: Any) -> Any:

@@ -207,8 +207,15 @@ def test_names_and_keywords_of_a_run_are_checked_before_it_is_judged(tmp_path: P
     row = {"query": "When?", "reference": "At nine.", "chunks": ["a"]}
     for name, value in (("label", 5), ("href", 5), ("tags", [5]), ("baseline", 5)):
         keywords: Any = {name: value, "out": tmp_path}
-        with pytest.raises(ConfigError, match=f"{name}: must be a text, not 5"):
+        with pytest.raises(ConfigError, match=f"{name}:? must be a text, not (5|an int)"):
             evaluate([row], "fake/overlap", cache=False, **keywords)
+    others = {"reader": {}, "out": 5, "on_invalid": "x", "shard": 1, "options": {}, "intervals": "auto", "prompt": 5}
+    for name, value in {**others, "judge": 5}.items():
+        keywords = {name: value}
+        with pytest.raises(ConfigError, match=f"^{name} must be .*, not "):
+            evaluate([row], "fake/overlap", **{"cache": False, **keywords})
+    with pytest.raises(ConfigError, match=r"is named by its `Path`: Path\('my.toml'\)"):
+        evaluate([row], "fake/overlap", prompt="my.toml")
     assert not list(tmp_path.iterdir())
     wrong: Any = {"metric": "AP@5"}
     with pytest.raises(TypeError, match="'metric'; did you mean 'metrics'"):

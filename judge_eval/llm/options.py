@@ -188,10 +188,10 @@ class Options:
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
 
     def __post_init__(self) -> None:
-        check(self)
-        check_params(self.params)
         if self.hedge is not None:
             check_hedge(self.hedge, "hedge")
+        check(self)
+        check_params(self.params)
 
     def with_logprobs(self, route: str) -> Options:
         """Return the same, with log-probabilities of a route's model; set parameters stay."""

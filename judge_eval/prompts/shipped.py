@@ -62,7 +62,8 @@ def _shipped(name: str) -> AnyPrompt:
     entries = _walk(_root())
     wanted, _, version = name.partition("@")
     if wanted not in entries or wanted == "repair":
-        raise UnknownNameError("prompt", wanted, prompt_ids())
+        advice = f"a file is named by its `Path`: Path({name!r})" if name.endswith(".toml") else None
+        raise UnknownNameError("prompt", wanted, prompt_ids(), advice)
     prompt = _read_prompt(entries[wanted], wanted)
     if version and str(prompt.version) != version:
         if name not in entries:
@@ -93,7 +94,7 @@ def _table(entry: Traversable, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(entry.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"prompt file {name}: cannot be read: {error}") from None
+        raise PromptError(f"prompt file {name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except tomllib.TOMLDecodeError as error:
         raise PromptError(f"prompt file {name}: not TOML: {error}") from None
 

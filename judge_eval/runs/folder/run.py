@@ -16,6 +16,7 @@ from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
 from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
+from judge_eval.safe_text import counted
 from judge_eval.schema import NoVerdict
 
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -152,8 +153,8 @@ class Run:
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name}={a.shown}" for name, a in self.aggregates.items())
-        kind, traces = type(self).__name__, self.manifest.tally.traces
-        return f"<{kind} {self.name!r} {self.status}: {traces} traces, {means}>"
+        kind, traces = type(self).__name__, counted(self.manifest.tally.traces, "trace")
+        return f"<{kind} {self.name!r} {self.status}: {traces}, {means}>"
 
 
 def load_manifest(folder: Path) -> Manifest:

@@ -72,9 +72,9 @@ class Keeping:
     ] = 20.0
 
     def __post_init__(self) -> None:
+        check(self)
         tags = (self.tags,) if isinstance(self.tags, str) else tuple(self.tags)
         object.__setattr__(self, "tags", tags)
-        check(self)
         for name in ("label", "href", "baseline"):
             check_text(name, getattr(self, name))
         check_text("tags", *tags)

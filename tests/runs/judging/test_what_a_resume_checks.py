@@ -63,7 +63,7 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     **dict.fromkeys(("max_reply", "max_tokens"), ({}, 10**6)),
     "max_calls": ({"max_tokens": 0}, None),
     "warm_prefix": ({}, True),
-    "key_command": ({}, "echo sk-y"),
+    "key_command": ({}, ("echo", "sk-y")),
     "otel": ({}, "on"),
     # data
     "format": ({}, "traces"),
