@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,6 +29,7 @@ from judge_eval.views.tones import BAD, GOOD
 
 if TYPE_CHECKING:
     from judge_eval.judge_file import JudgeSpec
+    from judge_eval.llm.http.client import HttpBackend
 
 PACKAGES = (DISTRIBUTION, "openai", "pydantic", "tenacity", "numpy", "diskcache", "typer", "genai-prices")
 
@@ -52,10 +53,13 @@ def doctor(
     judge-eval doctor --model groq/NAME --live
     judge-eval doctor --json
     """
-    rows = _settings(context, calling)
     versions = {package: _version(package) for package in PACKAGES}
-    spec, problems, calls = _problems(judging, numbers, keeping.out, calling)
+    spec, problems, calls, servers = _problems(judging, numbers, keeping.out, calling)
+    rows = _settings(context, calling, [server.key_variable for server in servers if server.key_variable])
     judge = {} if spec is None or problems else spec.model_copy(update={"fitted": None}).table()
+    for server in servers:
+        with noting(problems):
+            server.check()
     answered: list[str] = []
     if spec is not None and not problems and live:
         problems, answered = _call(spec, calling)
@@ -76,8 +80,8 @@ def doctor(
         raise typer.Exit(USAGE)
 
 
-def _settings(context: typer.Context, calling: CallingFlags) -> list[list[str | None]]:
-    """Return name, value (None where there is none) and source of each setting."""
+def _settings(context: typer.Context, calling: CallingFlags, keys_of: Sequence[str]) -> list[list[str | None]]:
+    """Return name, value (None where there is none) and source of each setting, and whether keys are set."""
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.llm.cache.store import KEY_VARIABLE
 
@@ -92,7 +96,7 @@ def _settings(context: typer.Context, calling: CallingFlags) -> list[list[str | 
         shown = ", ".join(public_url(str(item)) for item in values)
         source = context.get_parameter_source(name)
         rows.append([keys[name], shown or None, sources.get(source.name if source else "", "default")])
-    secrets = ("OPENAI_API_KEY", KEY_VARIABLE)
+    secrets = dict.fromkeys([*(keys_of or ("OPENAI_API_KEY",)), KEY_VARIABLE])
     return rows + [[key, "set" if os.environ.get(key) else "not set", "environment"] for key in secrets]
 
 
@@ -146,11 +150,12 @@ PATIENCE = 2.0
 
 def _problems(
     judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags
-) -> tuple[JudgeSpec | None, list[str], dict[str, dict[str, str]]]:
-    """Try each setting by itself; return the judge, what is wrong, and by model what is sent where."""
-    from judge_eval.errors import ConfigError, JudgeEvalError
+) -> tuple[JudgeSpec | None, list[str], dict[str, dict[str, str]], list[HttpBackend]]:
+    """Try each setting by itself; return the judge, what is wrong, by model what is sent where, and the servers."""
+    from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.judges.kinds import DEFAULT_PROMPT, check_models, make_judge, mode_for
+    from judge_eval.llm.http.client import HttpBackend
     from judge_eval.llm.stack import create_backend, open_store
     from judge_eval.registry import provider_of
     from judge_eval.runs.scoring.scorer import Scorer
@@ -158,6 +163,7 @@ def _problems(
 
     spec: JudgeSpec | None = None
     calls: dict[str, dict[str, str]] = {}
+    servers: list[HttpBackend] = []
     folder = None if is_address(calling.location) else Path(calling.location)
 
     def try_judge() -> None:
@@ -174,8 +180,9 @@ def _problems(
         models, options = keywords["model"], keywords["options"]
         for route, model in models.items() if isinstance(models, dict) else [("", models)]:
             backend = create_backend(model, options.members.get(route, options), folder=folder)
-            facts = getattr(backend, "facts", None)
-            if facts is not None:
+            if isinstance(backend, HttpBackend):
+                servers.append(backend)
+            if (facts := getattr(backend, "facts", None)) is not None:
                 takes = provider_of(model).takes_batches
                 calls[model] = {**dict(facts()), "batches": "yes" if takes else "no"}
 
@@ -197,13 +204,23 @@ def _problems(
         try_store,
         try_out,
     )
-    problems = []
+    problems: list[str] = []
     for check in checks:
-        try:
+        with noting(problems):
             check()
-        except JudgeEvalError as error:
-            problems.append(error.spelled(flag_spelling))
-    return spec, list(dict.fromkeys(problems)), calls
+    return spec, problems, calls, servers
+
+
+@contextmanager
+def noting(problems: list[str]) -> Iterator[None]:
+    """Note a problem that ends the block, once."""
+    from judge_eval.errors import JudgeEvalError
+
+    try:
+        yield
+    except JudgeEvalError as error:
+        if (problem := error.spelled(flag_spelling)) not in problems:
+            problems.append(problem)
 
 
 def _call(spec: JudgeSpec, calling: CallingFlags) -> tuple[list[str], list[str]]:

@@ -166,3 +166,18 @@ def test_a_large_run_is_not_listed_whole(desk: Desk, monkeypatch: pytest.MonkeyP
     shown = desk("show", "latest").out
     assert f"... and {len(every) - 3} more" in shown
     assert "... and" not in desk("show", "latest", "--limit", str(len(every))).out
+
+
+def test_doctor_names_the_key_that_is_missing(desk: Desk) -> None:
+    """The key of the model in force is listed, and without it nothing works: the exit code says so."""
+    result = desk("doctor", "--model", "anthropic/m", "--json", ANTHROPIC_API_KEY="")
+    document = json.loads(result.out)
+    assert result.code == 2
+    assert ["ANTHROPIC_API_KEY", "not set"] in [[row["name"], row["value"]] for row in document["settings"]]
+    assert document["problems"] == [
+        "no key: set the environment variable ANTHROPIC_API_KEY to the key for https://api.anthropic.com/v1"
+    ]
+    assert document["judge"]["model"] == "anthropic/m"
+    assert desk("doctor", "--model", "anthropic/m", ANTHROPIC_API_KEY="sk-test-1").code == 0
+    assert desk("doctor", "--model", "ollama/m").code == 0
+    assert desk("doctor", "--model", "openai/m", "--key-command", "false").code == 0  # it is not run

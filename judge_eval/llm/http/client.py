@@ -240,8 +240,9 @@ class HttpBackend:
         return digest_json([*parts, self.identity.model])
 
     def check(self) -> None:
-        """Raise `ConfigError` if the key is missing or cannot be sent."""
-        self._key()
+        """Raise `ConfigError` if the key of the environment is missing or cannot be sent; no command is run."""
+        if self._command is None and self._signer is None:
+            self._key()
 
     @property
     def key_source(self) -> str:
