@@ -134,7 +134,7 @@ def one_run(folder: Folder, session: Session, out: Path) -> tuple[Path, Manifest
     """Return the batch's one run, if an import has begun it in a folder of runs; else prepare to begin it."""
     # What the batch has paid since is added to the run's totals.
     state = folder.known
-    run_id, paid = state.run or str(uuid.uuid4()), session.paid(state.cheap)
+    run_id, paid = state.run or str(uuid.uuid4()), session.paid(state.cheap, folder.asked())
     begun = next((run for run in run_folders(out) if run[1].id == run_id), None) if state.run else None
     session.evaluator.run_id = run_id
     session.evaluator.paid = paid if begun is None else _since(paid, state.counted)

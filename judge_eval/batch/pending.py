@@ -277,11 +277,11 @@ class Session:
             calling["key_env"] = self.key_env
         return self.settings.model_copy(update={"calling": calling, "cache": storable_cache(self.settings.cache)})
 
-    def paid(self, cheap: Tally | None) -> Tally:
-        """Return what was paid before the run is made: the batch's replies, and a cascade's cheap judge."""
+    def paid(self, cheap: Tally | None, asked: Iterable[bytes] | None = None) -> Tally:
+        """Return what was paid before the run is made: replies to what was asked, and a cascade's cheap judge."""
         # The cost is known if a server's Batch API brought all replies and the price list has each model;
         # what the cheap judge took in all steps is None if that is not known.
-        calls, usage = self.answers.paid()
+        calls, usage = self.answers.paid(asked)
         cost, identity = None, self.backend.identity
         if identity is not None and not self._brought and (self.cheap is None or cheap is not None):
             price = price_of(identity, usage)

@@ -131,9 +131,10 @@ class Answers:
         reply = self.find(key)
         return reply.request_id if isinstance(reply, Completion) and reply == completion else ""
 
-    def paid(self) -> tuple[int, Usage]:
-        """Return how many requests have a completion, whatever it says, and the tokens of all."""
-        places = sorted(entry[:2] for entry in self._index.values() if entry[2] == SUCCESS)
+    def paid(self, asked: Iterable[bytes] | None = None) -> tuple[int, Usage]:
+        """Return how many requests, of those with these keys, have a completion, and the tokens of all."""
+        known = self._index.values() if asked is None else map(self._index.get, set(asked))
+        places = sorted(entry[:2] for entry in known if entry is not None and entry[2] == SUCCESS)
         calls, usage = 0, Usage()
         for number, entries in groupby(places, key=itemgetter(0)):
             with self._files[number].open("rb") as file:

@@ -131,10 +131,13 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         assert "20 replies went into the cache" in values.output
         assert "2 lines are no replies" in values.output
         rest = tmp_path / "rest.jsonl"
-        rest.write_text("\n".join(lines[15:]))
+        strangers = [json.dumps({**json.loads(line), "custom_id": f"{n:064x}"}) for n, line in enumerate(lines[:3])]
+        rest.write_text("\n".join([*lines[15:], *strangers]))
         server.paid.clear()
         call("batch", "import", folder, rest, "--out", tmp_path / "runs")
-        assert newest(tmp_path / "runs").manifest.tally.failed_verdicts == 0
+        tally = newest(tmp_path / "runs").manifest.tally
+        assert tally.failed_verdicts == 0
+        assert tally.calls == len(lines) + server.online  # the lines of another batch were paid for there
         assert len(server.paid) == server.online  # evidence that replies left out, and nothing else
         assert not set(server.paid) & {json.dumps(json.loads(line)["body"]) for line in requests}
 
