@@ -39,7 +39,7 @@ def bias(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate what length, rank, echo, title, source, language, score and kinship do to the judge's verdicts.
+    """Estimate how length, rank, echo, title, source, language, score and kinship affect the judge's verdicts.
 
     With labels: the change of the probability of `relevant` at equal label, by a logistic model, corrected by Holm.
     With a judge (--model): chunks are edited (padded, echoing the question, moved, another trace's reference) and asked

@@ -48,7 +48,7 @@ def compare(
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Compare runs on the traces they have in common; nothing is judged, but for --judge-again.
+    """Compare runs on the traces they have in common; nothing is judged, except with --judge-again.
 
     Examples:
     judge-eval compare label:main latest --max-drop AP@5=0.03 -o report.md

@@ -26,7 +26,7 @@ def convert(
     on_invalid: Annotated[Literal["error", "skip"], "What to do with an invalid record.", Setting(file=True)] = "error",
     quiet: Quiet = False,
 ) -> None:
-    """Turn a dataset of any known format into ours, record by record.
+    """Convert a dataset of any known format into this package's format, record by record.
 
     Examples:
     judge-eval convert ragas.csv -o traces.jsonl

@@ -34,7 +34,7 @@ def drift(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask a judge again about the same chunks: is it still the judge that it was?
+    """Ask a judge about the same chunks again, to see whether it has changed.
 
     The first call asks --baseline-looks times, later ones once. Nothing comes from the cache, and a look that was
     stopped goes on where it stood. The last look and the last four are tested by permutation within each chunk, so

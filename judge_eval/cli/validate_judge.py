@@ -46,7 +46,7 @@ def validate_judge(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a judge on public labelled sets: a row for each set, language and prompt, that anyone can make again.
+    """Measure a judge on public labelled sets: a reproducible row for each set, language and prompt.
 
     Without --prompt sets with references are judged by support/binary and support/graded, others by relevance/binary
     and relevance/graded. Replies are cached: a command that was stopped goes on where it stood.

@@ -101,7 +101,7 @@ WRITERS: dict[str, Callable[[Run], Iterable[str]]] = {
 def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
     """Check that a file's suffix is one of those that name a format."""
     if path.suffix.lower() not in known:
-        raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(known)}")
+        raise ConfigError(f"cannot write {path}: the suffix selects the format; use {', '.join(known)}")
 
 
 def check_suffixes(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) -> None:

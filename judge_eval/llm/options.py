@@ -117,7 +117,7 @@ class Options:
     unsupported: Annotated[
         tuple[str, ...],
         _kept(
-            "What the server does not take (strict, temperature, max_completion_tokens, ...), which is "
+            "What the server does not accept (strict, temperature, max_completion_tokens, ...): it is "
             "never sent; repeatable.",
             metavar="NAME",
             type=list[str] | None,

@@ -88,7 +88,7 @@ class RunningFlags:
     pool_budget: Annotated[
         str | None,
         Setting(
-            "Judge only so much: 300 (calls), 50000tokens or $2. The first ranks are judged in full, the rest is "
+            "Judge at most this much: 300 (calls), 50000tokens or $2. The first ranks are judged in full, the rest is "
             "sampled, and metrics are estimated.",
             "Pool",
             "N|Ntokens|$N",

@@ -94,7 +94,7 @@ class JudgingFlags(CascadeFlags):
     blank: Annotated[
         Literal["no_verdict", "irrelevant"] | None,
         _kept(
-            "A chunk without text, about which no judge is asked: `no_verdict` counts it as failed (the "
+            "What a chunk without text counts as, without a call: `no_verdict` is a failed verdict (the "
             "default), `irrelevant` gives it the lowest grade."
         ),
     ] = None

@@ -22,7 +22,7 @@ def cache_place(setting: str | Path) -> str | Path:
         return project_cache()
     if setting in ("none", "off", "false"):
         without = option("no_cache", True, python="cache=False")
-        raise ConfigError(f"the cache {setting!r} would be a folder; {without} keeps none, `./{setting}` names it")
+        raise ConfigError(f"the cache {setting!r} is a folder's name: use {without} for no cache, or `./{setting}`")
     return setting if is_postgres(setting) else Path(setting)
 
 
