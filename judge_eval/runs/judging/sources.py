@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 
 from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import is_stream, steady
+from judge_eval.data.files.tables import Row
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import RowReader, admitted, open_dataset, read_memory
-from judge_eval.data.remarks import OnRemark, Remarks, ScoreOrder, TraceIds
+from judge_eval.data.reading import DatasetReading, ReadRow, RowReader, admitted, read_memory
+from judge_eval.data.remarks import OnRemark, Place, Remarks, ScoreOrder, TraceIds
 from judge_eval.data.remote import is_url, local_copy
 from judge_eval.data.shapes.chunks import has_no_passage
 from judge_eval.errors import ConfigError, DataError
@@ -162,21 +163,22 @@ OnSkip: TypeAlias = Callable[[DataError], None] | None
 class Replayable:
     """Traces that can be read twice: surveyed first, then judged.
 
-    The survey reads everything once, so that an invalid record is found before any call is paid for. `open`
-    starts reading traces that passed their check; `path` is of a file, `rows` are in memory. If judging may
-    cost anything (`spends`), texts that look like ids are refused.
+    The survey reads everything once, so that an invalid record is found before any call is paid for. `reads`
+    starts reading; `path` is of a file, `memory` are rows in memory. If judging may cost anything (`spends`),
+    texts that look like ids are refused.
     """
 
     def __init__(
         self,
-        open: Callable[[OnSkip, OnRemark], Iterator[Trace]],
+        reads: Callable[[OnRemark], Iterable[ReadRow]],
+        check: TraceCheck,
         selection: Selection,
         *,
         name: str,
-        path: str | None = None,
-        rows: _Rows | None = None,
-        claims: ClaimsFile | None = None,
-        spends: Callable[[], bool] = lambda: False,
+        path: str | None,
+        memory: MemoryRows | None,
+        claims: ClaimsFile | None,
+        spends: Callable[[], bool],
     ) -> None:
         self._shard: Shard | None = None
         if selection.shard is not None:
@@ -184,17 +186,17 @@ class Replayable:
             if not 1 <= index <= count:
                 raise ConfigError(f"shard {index}/{count}: write i/n with i from 1 to n")
             self._shard = Shard(index=index, count=count)
-        self._open, self._name, self._path, self._rows = open, name, path, rows
-        self._claims, self._reader, self._spends = claims, selection.reader, spends
+        self._reads, self._selection, self._name, self._path, self._memory = reads, selection, name, path, memory
+        self._check = check if claims is None else lambda trace: check(claims.fill(trace))
+        self._claims, self._spends = claims, spends
         self.input: InputRows | None = None
-        self._limit, self._seed = selection.limit, selection.seed
         self._chosen: frozenset[int] | None = None
         self._digests = b""
         self._stamp: tuple[int, int] | None = None
 
     def survey(self, on_skip: OnSkip = None) -> Dataset:
         """Read everything once and describe the dataset."""
-        skipped, remarks = 0, Remarks("on line" if self._rows is None else "in row")
+        skipped, remarks, how = 0, Remarks(self._place), self._selection
         self._stamp = _stamp(self._path)
 
         def note(error: DataError) -> None:
@@ -203,26 +205,26 @@ class Replayable:
             if on_skip is not None:
                 on_skip(error)
 
-        if self._limit is not None and self._seed is not None:
-            count = sum(1 for _ in self._open(None, None))
-            chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
+        if how.limit is not None and how.seed is not None:
+            count = sum(1 for _ in self._admitted(None, None))
+            chosen = random.Random(how.seed).sample(range(count), min(how.limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
-        fingerprint, passages, order = Fingerprint(), PassageCheck(self._reader, self._spends), ScoreOrder()
+        fingerprint, passages, order = Fingerprint(), PassageCheck(how.reader, self._spends), ScoreOrder()
         traces = chunks = 0
         places = array("q")
-        for trace in self._taken(note, remarks.add):
+        for trace, row in self._taken(note, remarks.add):
             fingerprint.add(trace)
             passages.add(trace)
             order.add(trace)
-            if self._rows is not None:
-                places.append(self._rows.place)
+            places.append(row.number or 0)
             if self._shard is not None and self._in_shard(trace):
                 traces += 1
                 chunks += len(trace.chunks)
         passages.check(self._name)
         self._digests = bytes(fingerprint.digests)
-        if self._rows is not None and self._rows.stand_alone:
-            self.input = InputRows(self._rows.memory, places)
+        grouped = how.reader is not None and how.reader.group_by is not None
+        if self._memory is not None and self._memory.is_table and not grouped:  # so results can stand beside the rows
+            self.input = InputRows(self._memory, places)
         return Dataset(
             name=self._name,
             path=self._path,
@@ -231,8 +233,8 @@ class Replayable:
             chunks=fingerprint.chunks,
             skipped=skipped,
             remarks=(*remarks.sentences(), *order.sentences()),
-            limit=self._limit,
-            seed=self._seed,
+            limit=how.limit,
+            seed=how.seed,
             claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
             shard=self._shard and self._shard.but(traces=traces, chunks=chunks),
         )
@@ -244,7 +246,7 @@ class Replayable:
         """Read the traces to judge with their positions (from 0), if the file was not changed meanwhile."""
         stamp = self._stamp or _stamp(self._path)
         # Checked again: a record that the survey skipped must be skipped here too.
-        for place, trace in enumerate(self._taken(None, None)):
+        for place, (trace, _) in enumerate(self._taken(None, None)):
             if not self._in_shard(trace):
                 continue
             digest = self._digests[32 * place : 32 * place + 32]
@@ -254,13 +256,21 @@ class Replayable:
         if stamp != _stamp(self._path):
             raise DataError("was changed while it was read; run again", file=self._name)
 
-    def _taken(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
-        traces = self._open(on_skip, on_remark)
-        if self._claims is not None:
-            traces = map(self._claims.fill, traces)
+    @property
+    def _place(self) -> Place:
+        return "on line" if self._memory is None else "in row"
+
+    def _admitted(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[tuple[Trace, Row]]:
+        reads, ids = self._reads(on_remark), TraceIds(self._place, on_remark)
+        return admitted(reads, ids, self._check, self._selection.on_invalid, on_skip, on_remark, self._name)
+
+    def _taken(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[tuple[Trace, Row]]:
+        pairs = self._admitted(on_skip, on_remark)
+        if (claims := self._claims) is not None:
+            pairs = ((claims.fill(trace), row) for trace, row in pairs)
         if self._chosen is not None:
-            return (trace for place, trace in enumerate(traces) if place in self._chosen)
-        return islice(traces, self._limit)
+            return (pair for place, pair in enumerate(pairs) if place in self._chosen)
+        return islice(pairs, self._selection.limit)
 
     def _in_shard(self, trace: Trace) -> bool:
         return self._shard is None or shard_of(trace.id, self._shard.count) == self._shard.index
@@ -277,73 +287,32 @@ def replayable(
     data: Traces, check: TraceCheck, selection: Selection, spends: Callable[[], bool] = lambda: False
 ) -> Replayable | None:
     """Return a source (also a folder or URL) that can be read twice; None for a stream."""
-    claims = selection.claims
+    claims, reader = selection.claims, selection.reader
     if isinstance(claims, str | Path):
         claims = read_claims(claims)
-    if claims is not None:
-        check = _checking_filled(check, claims)
+    memory, shown, resources = None, None, ExitStack()
     if isinstance(data, str | Path):
-        return _file(data, check, selection, claims, spends)
-    table = rows_in_memory(data)
-    if table is None:
-        return None
-    rows = _Rows(table, check, selection)
-    name = selection.name or "traces in memory"
-    return Replayable(rows.open, selection, name=name, rows=rows, claims=claims, spends=spends)
+        path, shown = Path(data), str(Path(data))
+        check_text("data", shown)
+        if isinstance(data, str) and is_url(data):
+            path, shown = resources.enter_context(local_copy(data)), public_url(data)
+        else:
+            path = resources.enter_context(steady(path))
+        name, whole = selection.name or shown, selection.on_invalid == "error"
 
-
-def _checking_filled(check: TraceCheck, claims: ClaimsFile) -> TraceCheck:
-    return lambda trace: check(claims.fill(trace))
-
-
-class _Rows:
-    """Rows in memory, which can be read again."""
-
-    def __init__(self, rows: MemoryRows, check: TraceCheck, selection: Selection) -> None:
-        self.memory, self._check, self._selection = rows, check, selection
-        # A table stays as it is; what stands in a list may be changed while a run goes on.
-        self._kept = list(read_memory(rows, selection.reader)) if rows.kind == "list" else None
-        self.place = -1
-        """The place of the row whose trace was read last."""
-
-    @property
-    def stand_alone(self) -> bool:
-        """Whether results can stand beside the rows: they have columns, and none is a part of a trace."""
-        reader = self._selection.reader
-        return self.memory.is_table and (reader is None or reader.group_by is None)
-
-    def open(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
-        """Yield the traces that pass their check."""
-        ids = TraceIds("in row", on_remark)
-        reads = self._kept if self._kept is not None else read_memory(self.memory, self._selection.reader)
-        for trace, row in admitted(reads, ids, self._check, self._selection.on_invalid, on_skip, on_remark):
-            self.place = row.number or 0
-            yield trace
-
-
-def _file(
-    data: str | Path, check: TraceCheck, selection: Selection, claims: ClaimsFile | None, spends: Callable[[], bool]
-) -> Replayable:
-    resources = ExitStack()
-    path, shown, name = Path(data), str(Path(data)), selection.name
-    check_text("data", shown)
-    if isinstance(data, str) and is_url(data):
-        path, shown = resources.enter_context(local_copy(data)), public_url(data)
-        name = name or shown
+        def reads(on_remark: OnRemark) -> Iterable[ReadRow]:
+            return DatasetReading(reader or ReadOptions(), name).file(path, on_remark, whole=whole)
     else:
-        path = resources.enter_context(steady(path))
+        memory, name = rows_in_memory(data), selection.name or "traces in memory"
+        if memory is None:
+            return None
+        table = memory
+        # A table stays as it is; what stands in a list may be changed while a run goes on.
+        kept = list(read_memory(table, reader)) if table.kind == "list" else None
 
-    def open_file(on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
-        return open_dataset(
-            path,
-            selection.reader or ReadOptions(),
-            name=name,
-            check=check,
-            on_invalid=selection.on_invalid,
-            on_skip=on_skip,
-            on_remark=on_remark,
-        )
+        def reads(on_remark: OnRemark) -> Iterable[ReadRow]:  # noqa: ARG001
+            return read_memory(table, reader) if kept is None else kept
 
-    source = Replayable(open_file, selection, name=name or shown, path=shown, claims=claims, spends=spends)
+    source = Replayable(reads, check, selection, name=name, path=shown, memory=memory, claims=claims, spends=spends)
     weakref.finalize(source, resources.close)  # both readings are of one copy
     return source
