@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.stats_attribution import TwoRuns, draw, parts_coverage, pseudo_values, split
-from judge_eval import EvalRun
+from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Request
 from judge_eval.compare.attribution import part_ends
 from judge_eval.compare.compare import compare, traces_to_ask
 from judge_eval.compare.gate import check_gates
@@ -104,6 +105,25 @@ def test_one_judge_is_not_split() -> None:
     """Runs of the same judge have no attribution: all of the difference is retrieval."""
     first, second, single, _ = shuffled(5)
     assert compare(run_of(first, single, "a"), run_of(second, single, "a")).attributions == ()
+
+
+def test_a_model_that_the_server_calls_otherwise_is_another_judge() -> None:
+    """One alias, one prompt, and a server that names two versions: the difference is split, and both are named."""
+    runs = []
+    for version, irrelevant in (("gpt-x-2026-10", ""), ("gpt-x-2026-11", "b")):
+
+        def script(request: Request, version: str = version, irrelevant: str = irrelevant) -> Completion:
+            side = request.chunk_ids[0] in ("a", irrelevant or "a")
+            reply = {"instruction_in_chunk": False, "reason": "", "evidence": "", "verdict": side}
+            return Completion(json.dumps(reply), model=version)
+
+        with Evaluator(FakeBackend(script), metrics=METRICS, prompt="support/binary", cache=False) as evaluator:
+            runs.append(evaluator.evaluate(traces_of(dict.fromkeys(NAMES, "abc"))))
+    assert [run.manifest.tally.served for run in runs] == [("gpt-x-2026-10",), ("gpt-x-2026-11",)]
+    result = compare(*runs)
+    assert "by the judge (gpt-x-2026-10 to gpt-x-2026-11)" in result.sentences[0]
+    assert result.warnings == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
+    assert compare(runs[0], runs[0]).attributions == ()
 
 
 def test_the_first_sentence_says_whose_change_it_is() -> None:

@@ -145,24 +145,35 @@ def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
     if str(old.dataset.shard) != str(new.dataset.shard):
         there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
         sentences.append(f"the shards differ ({there} there; {here} here)")
-    sentences += judge_differences(old, new)
+    sentences += judge_differences(old, new, served=False)
     if metrics and old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)
         sentences.append(f"the metrics differ ({there} there; {here} here): use `score` once it has finished")
     return "; ".join(sentences)
 
 
-def judge_differences(old: Manifest, new: Manifest) -> list[str]:
-    """Name what differs in who judged and how, in sentences; empty where both judged alike."""
+def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> list[str]:
+    """Name what differs in who judged and how, in sentences; empty where both judged alike.
+
+    With `served` also what servers called the models, which a name such as an alias does not tell.
+    """
     old, new = _as_judged(old), _as_judged(new)
     if old.imported != new.imported:
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     judges = current_record(old.judge), current_record(new.judge)
     if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
-    return field_differences("judge", *judges) + field_differences(
-        "model", current_backend(old.backend), current_backend(new.backend)
-    )
+    differences = field_differences("judge", *judges)
+    differences += field_differences("model", current_backend(old.backend), current_backend(new.backend))
+    if served and not differences and (names := _served(old, new)):
+        differences.append(f"servers called the model {names[0]} there, {names[1]} here")
+    return differences
+
+
+def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
+    """Return what servers called the models of two runs; None where that is alike or not known."""
+    there, here = old.tally.served, new.tally.served
+    return (", ".join(there), ", ".join(here)) if there and here and there != here else None
 
 
 def judges_in_words(old: Manifest, new: Manifest) -> str:
@@ -172,6 +183,8 @@ def judges_in_words(old: Manifest, new: Manifest) -> str:
     if old.imported or new.imported:
         models, prompts = (judged_by(old), judged_by(new)), ("", "")
     changed = [f"{before} to {after}" for before, after in (models, prompts) if before != after]
+    if not changed and (names := _served(old, new)):
+        return f"{names[0]} to {names[1]}"
     return ", ".join(changed) or f"{models[1]} with other settings"
 
 

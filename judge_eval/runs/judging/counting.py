@@ -101,7 +101,8 @@ class Counting:
 
     def tally(self) -> Tally:
         """Return what the run took in all its sessions, and what failed in it."""
-        return self.taken().but(**self._outcomes.tally())
+        served = sorted({*self.before.served, *self._outcomes.served})
+        return self.taken().but(**self._outcomes.tally(), served=tuple(served))
 
     def taken(self) -> Tally:
         """Return what the calls of all sessions took, without the outcomes."""
@@ -139,6 +140,7 @@ def total(tallies: Sequence[Tally]) -> Tally:
         beyond=tuple(name for tally in tallies for name in tally.beyond)[:MOST_NAMED],
         cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
+        served=tuple(sorted({name for tally in tallies for name in tally.served})),
     )
 
 

@@ -34,9 +34,12 @@ class OutcomeCounts:
         self._counted: dict[int, _Counted] = {}
         """By position; only traces of which more than verdicts is counted."""
         self.chunks = self.failed = self._repeated = 0
+        self.served = set[str]()
+        """What servers called the models that answered."""
 
     def add(self, result: TraceResult) -> None:
         """Count a result."""
+        self.served.update(call.model for call in result.calls if call.model)
         if result.position not in self._positions:
             self._positions.add(result.position)
             self.chunks += len(result.outcomes)

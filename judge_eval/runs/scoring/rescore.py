@@ -92,14 +92,13 @@ def rescore(
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
-    likely, answered = False, set[str]()
+    likely = False
     for result in results:
         index.add(result, 0, 0)
         counts.add(result)
         likely = likely or any(o.kind == "verdict" and o.confidence is not None for o in result.outcomes)
-        answered |= {call.model for call in result.calls if call.model}
     if calibration is not None:
-        calibration.check_answers(answered)
+        calibration.check_answers(counts.served)
     if mapping is not None and not likely:
         raise DataError(
             f"no verdict of run {run.name} has a probability to calibrate; judge with {WITH_CONFIDENCE}, "
