@@ -70,7 +70,8 @@ class KeyCommand(KeySource):
             raise ConfigError(f"the key command {name!r} {what}") from None
         if done.returncode:
             detail = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
-            raise ConfigError(f"the key command {name!r} ended with {done.returncode}: {Scrubber('')(detail)}")
+            why = f"exit code {done.returncode}" + (f": {Scrubber('')(detail)}" if detail else "")
+            raise ConfigError(f"the key command {name!r} failed with {why}")
         text, until = done.stdout.decode("utf-8", "replace").strip(), float("inf")
         if text.startswith("{"):
             text, until = _of_json(text)
