@@ -122,7 +122,11 @@ def _fill(template: str, model: str) -> tuple[str, tuple[str, ...]]:
     def value(match: re.Match[str]) -> str:
         if match[0] == _MODEL:
             return quote(model, safe="")
-        *names, last = match[1].split("|")
+        variable, condition, values = match[1].partition("=")
+        if condition and os.environ.get(variable, "").strip() not in values.split("|"):
+            missing.append(variable)
+            return ""
+        *names, last = (variable if condition else match[1]).split("|")
         default = "" if _VARIABLE.fullmatch(last) else last
         names += [] if default else [last]
         text = next((text for name in names if (text := os.environ.get(name, "").strip())), "")

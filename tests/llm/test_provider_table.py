@@ -190,6 +190,25 @@ def test_a_variable_cannot_lead_elsewhere(monkeypatch: pytest.MonkeyPatch, regio
         built_in()["bedrock"].address("x")
 
 
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("europe-west4", "europe-west4-aiplatform.googleapis.com"),
+        ("global", "aiplatform.googleapis.com"),
+        ("us", "aiplatform.us.rep.googleapis.com"),
+    ],
+)
+def test_vertex_in_all_its_locations(monkeypatch: pytest.MonkeyPatch, location: str, host: str) -> None:
+    """A region, the global location and a continent have hosts of their own; without a project there is none."""
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", location)
+    with pytest.raises(ConfigError, match="set GOOGLE_CLOUD_PROJECT"):
+        built_in()["vertex"].address("x")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p1")
+    address = built_in()["vertex"].address("x")
+    assert address == f"https://{host}/v1/projects/p1/locations/{location}/endpoints/openapi"
+
+
 CONFIG = """
 [provider.mine]
 base_url = "{url}"

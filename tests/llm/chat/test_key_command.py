@@ -127,7 +127,10 @@ def test_what_known_programs_print(tmp_path: Path, printed: str) -> None:
     ("words", "message"),
     [
         (["no-such-program-here"], "cannot be run"),
-        ([sys.executable, "-c", "import sys; sys.exit('api_key=abcdefghij is bad')"], r"failed with exit code 1: \*\*\* is bad"),
+        (
+            [sys.executable, "-c", "import sys; sys.exit('api_key=abcdefghij is bad')"],
+            r"failed with exit code 1: \*\*\* is bad",
+        ),
         ([sys.executable, "-c", "print('two words')"], "must print a key"),
         ([sys.executable, "-c", "print('')"], "must print a key"),
         ([sys.executable, "-c", "print('{\"x\": 1}')"], "must print a key"),
