@@ -197,7 +197,8 @@ class DriftReport(Record):
     failed: int
     """Anchors without a verdict in the last look."""
     noise: float
-    """The share of repeated verdicts that differ from the usual one, 0 to 1."""
+    """The share of repeated verdicts that differ from the usual one, 0 to 1; of all looks if the baseline was asked
+    once, so a drift is in it."""
     needed: int
     """How many anchors would show within four looks, with 80% power, that 5% of the verdicts changed for good."""
     right_before: Figure | None = None
@@ -261,7 +262,12 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
             "became_irrelevant": int(((usual > 0.5) & (now == 0)).sum()),
         }
     verdict, why = _verdict(
-        tests, labelled, n, needed, noise, (figures["became_relevant"], figures["became_irrelevant"])
+        tests,
+        labelled,
+        n,
+        needed,
+        (figures["became_relevant"], figures["became_irrelevant"]),
+        f"by repeats, which differ in {noise:.1%}" if len(before) > 1 else f"by chance (looks differ in {noise:.1%})",
     )
     return DriftReport(
         verdict=verdict, why=why, **common, **figures, **_agreement(labels, earlier, now, traces),
@@ -321,7 +327,7 @@ def _noise(asked: Floats) -> float:
 
 
 def _verdict(
-    tests: dict[int, SameJudge], labelled: bool, n: int, needed: int, noise: float, became: tuple[int, int]
+    tests: dict[int, SameJudge], labelled: bool, n: int, needed: int, became: tuple[int, int], usual: str
 ) -> tuple[DriftVerdict, str]:
     what = "right verdicts" if labelled else "relevant verdicts"
     flips = f"{became[0]} became relevant, {became[1]} irrelevant"
@@ -335,8 +341,7 @@ def _verdict(
             changed = f"the verdicts changed more than repeats do in {looks} (p={test.p_change:.2g}; {flips})"
             return "drifted", f"{changed}; {shares}"
     test = tests[max(tests)]
-    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}; {flips}, no more than by repeats"
-    shares += f", which differ in {noise:.1%}"
+    shares = f"the share of {what} was {test.before:.3f} and is {test.now:.3f}; {flips}, no more than {usual}"
     if n < needed:
         return "cannot say", f"{shares}; a change of 5% of the verdicts needs {needed:,} anchors to be seen, not {n:,}"
     return "stable", f"{shares}; a change of 5% of them would be seen within four looks in at least 80 of 100 cases"

@@ -22,7 +22,9 @@ def drift_view(report: DriftReport) -> View:
         f"{counted(report.anchors, 'anchor')} of {counted(report.traces, 'trace')}"
         + (", labelled by people" if report.labelled else ", held against earlier verdicts"),
         f"asked {counted(report.asked_before, 'time')} for the baseline, {counted(report.looks, 'time')} since",
-        f"repeats differ in {report.noise:.1%}",
+        f"repeats differ in {report.noise:.1%}"
+        if report.asked_before > 1
+        else f"looks differ in {report.noise:.1%}; the baseline was asked once, so its repeats are not known",
     ]
     if report.kappa_shift is not None and report.right_now is not None and report.right_before is not None:
         before, now = ("none" if k is None else f"{k:.4f}" for k in (report.kappa_before, report.kappa_now))
