@@ -396,7 +396,7 @@ def opening_of(
             least = "; they are too few to show any"
         counts = f"{losses} of {seen} lost ({wins} won{unknown})"
         if d.clear_in_number:
-            counts += ", but what they lost and the others won differs by no more than chance would"
+            counts += ", but in size losses and gains differ by no more than chance explains"
         counts += least
         return Opening(**common, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
     lower, worse = d.difference < 0, finding == "worse"

@@ -181,4 +181,4 @@ def test_the_explanation_is_in_the_sentence() -> None:
         judged(traces_of(before), good, metrics=["RR"]), judged(traces_of(after), good, metrics=["RR"])
     ).openings
     assert opening.finding == "unclear"
-    assert "24 of 30 questions lost (6 won), but what they lost and the others won differs by no more" in opening.rest
+    assert "24 of 30 questions lost (6 won), but in size losses and gains differ by no more than chance" in opening.rest
