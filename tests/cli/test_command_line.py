@@ -302,3 +302,11 @@ def test_doctor_shows_no_part_of_a_password(shell: Shell, secret: str) -> None:
     done = shell("doctor", JUDGE_EVAL_CACHE=f"postgresql://me:{secret}@127.0.0.1:1/db")
     assert secret not in done.out + done.err
     assert "me:" not in done.out + done.err
+
+
+def test_a_wrong_flag_is_not_blamed_on_the_configuration(shell: Shell) -> None:
+    """Only a setting of the file that is in force is named, though a flag's value may hold the same word."""
+    (shell.folder / "judge_eval.toml").write_text('metrics = ["AP@5"]\nfail_under = {"AP@5" = 2}\n')
+    told = shell("run", PIZZA, *FAKE, "--fail-under", "AP@5")
+    assert (told.code, "toml" in told.err) == (2, False), told.err
+    assert "judge_eval.toml sets fail_under" in shell("run", PIZZA, *FAKE).err
