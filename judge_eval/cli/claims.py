@@ -95,10 +95,10 @@ def claims(
             calls, hits = (plan.calls, plan.hits) if plan else (0, 0)
             counts = f"{references.existing} with claims, {len(open_references)} to split"
             tell(f"{name}: {references.existing + len(references)} references, {counts}")
-            tell(f"{calls} calls, {hits} answered without one")
+            tell(f"{calls} calls, {hits} answered without a call")
             if plan is not None:
                 tell(f"about {plan.input_tokens:,} input tokens")
-                tell(f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired")
+                tell(f"at most {plan.output_tokens:,} output tokens, unless an answer is asked for again")
             remark("no request was sent")
             return
         results: Iterable[TraceResult] | None = evaluator.stream(open_references) if open_references else ()

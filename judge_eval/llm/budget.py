@@ -139,7 +139,7 @@ def _has_prices() -> bool:
 def why_unpriced(identity: Identity | None) -> str:
     """Say why a model's price is not known, and what to install if that helps."""
     if not _has_prices():
-        return str(needs_extra("no price list is installed; one that needs no network", "cost"))
+        return str(needs_extra("no price list is installed; for an offline one", "cost"))
     return f"the price of {identity.model if identity else 'this backend'!r} is not known"
 
 

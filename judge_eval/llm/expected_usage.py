@@ -74,7 +74,7 @@ def expect_output(stack: Stack | Stacks, plan: Plan) -> Expected:
         models = "this model" if len(stacks) == 1 else "these models"
         source = f"as the {sum(counts):,} answers of {models} in the cache"
         return _likely(plan, sum(means) / len(means), source)
-    return Expected(plan.output_tokens // SHARE, "a third of the cap, for want of answers to learn from")
+    return Expected(plan.output_tokens // SHARE, "a third of the cap, since no earlier answers are known")
 
 
 def _likely(plan: Plan, each: float, source: str) -> Expected:

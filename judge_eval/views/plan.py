@@ -14,7 +14,7 @@ from judge_eval.wire import Usage
 
 def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
     """Say what judging would take: what is likely, where that is known from, and the worst case."""
-    yield f"{counted(plan.calls, 'call')}, {plan.hits} answered without one"
+    yield f"{counted(plan.calls, 'call')}, {plan.hits} answered without a call"
     if plan.splits:
         others = plan.calls - plan.splits
         yield f"{plan.splits} of the calls split references into claims; the other {others} are estimated"
@@ -32,7 +32,7 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
             yield f"the server's prompt cache may not be used: {length}, and some models want {every:,}"
     if plan.output_tokens:
         yield f"about {likely.output_tokens:,} output tokens are likely ({likely.source})"
-        yield f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired"
+        yield f"at most {plan.output_tokens:,} output tokens, unless an answer is asked for again"
     else:
         yield "no output tokens: a decision model generates no text"
     yield _money(stack, plan.input_tokens, likely.output_tokens, plan.output_tokens)
@@ -40,7 +40,7 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
 
 def stage_lines(stack: Stack | Stacks, stage: Stage, plan: Plan) -> Iterator[str]:
     """Say what the calls to one model of a cascade would take."""
-    yield f"{stage}: {plan.calls} calls, {plan.hits} answered without one"
+    yield f"{stage}: {plan.calls} calls, {plan.hits} answered without a call"
     if plan.calls:
         yield f"  {stage_cost(stack, stage, plan)}"
 

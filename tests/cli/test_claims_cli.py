@@ -103,7 +103,7 @@ def test_a_dry_run_tells_splits_and_cells(desk: Desk) -> None:
     assert not (desk.folder / "claims.jsonl").exists()
     flags = (*FAKE, "--mode", "claims", "--dry-run")
     output = desk("run", data, *flags).out
-    assert "5 calls, 1 answered without one" in output
+    assert "5 calls, 1 answered without a call" in output
     assert "2 of the calls split references into claims; the other 3 are estimated" in output
     assert desk("claims", data, "-o", "claims.jsonl", *FAKE).code == 0
     for more in (flags, (*flags, "--claims", "claims.jsonl")):

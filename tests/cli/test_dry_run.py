@@ -33,7 +33,7 @@ def test_without_answers_to_learn_from_a_third_of_the_cap_is_named(desk: Desk) -
     answers = plan(desk, *FAKE)
     most = tokens(answers, "at most N output tokens")
     assert tokens(answers, "about N output tokens are likely") == most // 3
-    assert "(a third of the cap, for want of answers to learn from)" in answers
+    assert "(a third of the cap, since no earlier answers are known)" in answers
     assert "cost: nothing, the judge calls no server" in answers
 
 

@@ -89,7 +89,7 @@ def test_the_cost_of_missing_verdicts_is_shown_first(desk: Desk) -> None:
     asked = ("what-if", "label:open", "--cut", "2", "--judge-missing", "--model", "fake/overlap")
     planned = desk(*asked, "--dry-run")
     assert "cut 2: 2 traces, 4 chunks" in planned.out
-    assert "4 calls, 0 answered without one" in planned.out
+    assert "4 calls, 0 answered without a call" in planned.out
     made = desk(*asked)
     assert made.code == 0, made.err
     assert "4 verdicts, 4 calls" in made.out

@@ -191,14 +191,14 @@ def test_a_dry_run_of_a_decision_model(desk: Desk) -> None:
         flags = ("--model", "decisions/m", "--base-url", server.url, "-p", "dialect=openai")
         result = desk("run", "data.jsonl", *flags, "--dry-run")
         assert result.code == 0, result.err
-        assert "1 call, 0 answered without one" in result.out
+        assert "1 call, 0 answered without a call" in result.out
         assert "no output tokens: a decision model generates no text" in result.out
         assert "likely (" not in result.out
         assert server.counts["calls"] == 0
         alone = desk("run", "data.jsonl", *flags, "--layout", "request", "--dry-run")
-        assert "4 calls, 0 answered without one" in alone.out
+        assert "4 calls, 0 answered without a call" in alone.out
         desk("run", "data.jsonl", *flags)
-        assert "0 calls, 1 answered without one" in desk("run", "data.jsonl", *flags, "--dry-run").out
+        assert "0 calls, 1 answered without a call" in desk("run", "data.jsonl", *flags, "--dry-run").out
 
 
 def test_the_offline_judge_answers_questions(desk: Desk) -> None:
