@@ -180,7 +180,8 @@ def planned_width(
         lines.append(Line(f"width over plan, {what}", float(np.mean(ratios[way])), simulations, 0.9, 1.1))
         lines.append(Line(f"coverage of planned labels, {what}", held[way] / simulations, simulations, 0.93, 1.0))
         saved = 1 - float(np.mean(labels[way])) / float(np.mean(labels["none"]))
-        lines.append(Line(f"labels saved against simple random traces, {way}", saved, simulations))
+        bounds = (0.25, 1.0) if way in ("neyman", "uncertain") else (None, None)
+        lines.append(Line(f"labels saved against simple random traces, {way}", saved, simulations, *bounds))
     return lines
 
 
