@@ -203,7 +203,7 @@ class JudgeSpec(Record):
         return self.but(
             cheap=cheap,
             strong=strong,
-            threshold=self.threshold if self.fitted else self.threshold or flags["cascade_threshold"],
+            threshold=self.threshold if self.fitted else self.threshold or flags.get("cascade_threshold"),
             explain_positives=self.explain_positives or bool(flags.get("explain_positives")),
             layout=layout if layout != "question" else self.layout,
             confidence=self.confidence or bool(flags.get("confidence")),
@@ -358,21 +358,8 @@ def cascade_spec(flags: Mapping[str, Any]) -> JudgeSpec:
     """Return the cascade that options describe; see `JudgeSpec.beside`."""
     if (file := flags.get("cascade_file")) is not None:
         return read_judge(Path(file)).beside(str(file), flags)
-    return JudgeSpec(
-        **{name: flags.get(name) for name in ("prompt", "mode", "relevant", "evidence", "blank")},
-        layout=flags.get("layout") or "question",
-        confidence=bool(flags.get("confidence")),
-        threshold=flags.get("cascade_threshold"),
-        explain_positives=bool(flags.get("explain_positives")),
-        cheap=ModelSpec(
-            model=flags.get("cascade") or "",
-            prompt=flags.get("cascade_prompt"),
-            mode=flags.get("cascade_mode"),
-            base_url=flags.get("cascade_url"),
-            params=_cascade_params(flags),
-        ),
-        strong=ModelSpec(model=flags.get("strong_model") or flags.get("model") or ""),
-    )
+    models = flags.get("cascade") or "", flags.get("strong_model") or flags.get("model") or ""
+    return JudgeSpec(cheap=ModelSpec(model=models[0]), strong=ModelSpec(model=models[1])).beside("the options", flags)
 
 
 def read_judge(path: Path) -> JudgeSpec:
