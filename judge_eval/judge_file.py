@@ -32,12 +32,12 @@ _KEYS = ("api_key", "apikey", "key", "token", "secret", "authorization", "header
 
 
 class ModelSpec(Record):
-    """One model of a panel or a cascade: who it is, how it asks and how it is called."""
+    """A model, also one of a panel or a cascade: who it is, how it asks and how it is called."""
 
     model: str = ""
-    """`provider/model`."""
+    """`provider/model`; empty of a panel or a cascade as a whole."""
     prompt: str | None = None
-    """A prompt's id, or `file:PATH`; the judge's own if None."""
+    """A prompt's id, or `file:PATH`; of one of several models that of the judge if None, else `support/binary`."""
     mode: Mode | None = None
     """How the model is asked; by default the judge's mode, else what suits the model."""
     base_url: str | None = None
@@ -72,14 +72,9 @@ class MemberSpec(ModelSpec):
     """Which of several samples of one judge this is."""
 
 
-class JudgeSpec(Record):
+class JudgeSpec(ModelSpec):
     """Who judges, and how: one model, a panel (`member`) or a cascade (`cheap`, `strong`)."""
 
-    model: str | None = None
-    """`provider/model`, if one model judges."""
-    prompt: str | None = None
-    """A prompt's id, or `file:PATH`; `support/binary` if None."""
-    mode: Mode | None = None
     judge: str | None = None
     """The name of an installed package's judge, in place of `mode`."""
     layout: DecisionLayout = "question"
@@ -100,11 +95,6 @@ class JudgeSpec(Record):
     """The confidence from which a verdict of the cheap judge stands."""
     explain_positives: bool = False
     """Whether the strong judge is asked about what the cheap one finds relevant too."""
-    base_url: str | None = None
-    key_env: str | None = None
-    params: PlainObject = Field(default_factory=dict)
-    unsupported: tuple[str, ...] = ()
-    """What the server does not take, which is never sent."""
     cheap: ModelSpec | None = None
     strong: ModelSpec | None = None
     member: tuple[MemberSpec, ...] = ()
@@ -218,8 +208,7 @@ class JudgeSpec(Record):
                     f"{option('param', python='params')} {name}={options.params[name]}: the judge file says "
                     f"{value}; leave one of the two out"
                 )
-        own = {name: getattr(self, name) for name in ("base_url", "key_env", "params", "unsupported")}
-        return ModelSpec(model=self.model or "", **own).options(options, self.file)
+        return self.options(options, self.file)
 
     def keywords(self, options: Options | None = None, *, fitting: bool = False) -> dict[str, Any]:
         """Return the keywords of the `Evaluator` that judges so; `options` fill what the judge leaves open.

@@ -147,7 +147,7 @@ class JudgingFlags(CascadeFlags):
         shared: dict[str, Any] = {name: values[name] for name in _SHARED if values[name] is not None}
         if file is None:
             members = tuple(MemberSpec(**split_member(text, prompt_ids())) for text in self.member or ())
-            return JudgeSpec(**shared, judge=self.judge, member=members, model=None if members else self.model)
+            return JudgeSpec(**shared, judge=self.judge, member=members, model="" if members else self.model or "")
         if self.member:
             if not file.member:
                 raise ConfigError(f"{option('member')} is for a panel, and {where} describes one judge")
