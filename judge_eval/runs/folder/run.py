@@ -24,16 +24,7 @@ AnyRun = TypeVar("AnyRun", bound="Run")
 
 
 class Run:
-    """Everything that was judged, how, and what came of it.
-
-    `run["AP@5"]` is the mean of a metric; `run.results` holds the traces in the dataset's order, each with
-    its outcomes, reasons and scores.
-
-    Args:
-        manifest: Everything but the results.
-        results: One for each trace, in the dataset's order.
-        folder: Where it is kept; None for a run in memory.
-    """
+    """Everything that was judged, how, and what came of it; users hold it as an `EvalRun`, which says more."""
 
     def __init__(self, manifest: Manifest, results: Sequence[TraceResult], folder: Path | None = None) -> None:
         self.manifest, self.results, self.folder = manifest, results, folder
