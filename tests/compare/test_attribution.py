@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.stats_attribution import TwoRuns, draw, parts_coverage, pseudo_values, split
-from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Request
+from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Request, import_verdicts
 from judge_eval.compare.attribution import part_ends
 from judge_eval.compare.compare import compare, traces_to_ask
 from judge_eval.compare.gate import check_gates
@@ -124,6 +125,19 @@ def test_a_model_that_the_server_calls_otherwise_is_another_judge() -> None:
     assert "by the judge (gpt-x-2026-10 to gpt-x-2026-11)" in result.sentences[0]
     assert result.warnings == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
     assert compare(runs[0], runs[0]).attributions == ()
+
+
+def test_imported_verdicts_are_named_by_their_files(tmp_path: Path) -> None:
+    """The sentence names the files alone; one warning has their digests."""
+    runs = []
+    for judge in "ab":
+        file = tmp_path / f"{judge}.qrels"
+        file.write_text("".join(f"{n} 0 {c} {int(c == judge)}\n" for n in NAMES for c in "abc"), encoding="utf-8")
+        runs.append(import_verdicts(file, traces_of(dict.fromkeys(NAMES, "abc")), metrics=METRICS))
+    result = compare(*runs)
+    assert " by the judge (import/a.qrels to import/b.qrels), " in result.sentences[0]
+    (warning,) = result.warnings
+    assert warning.startswith("the judges differ (verdicts imported from a.qrels (sha256 ")
 
 
 def test_the_first_sentence_says_whose_change_it_is() -> None:

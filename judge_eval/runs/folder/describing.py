@@ -158,7 +158,7 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
     With `served` also what servers called the models, which a name such as an alias does not tell.
     """
     old, new = _as_judged(old), _as_judged(new)
-    if old.imported != new.imported:
+    if old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new)):
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     judges = current_record(old.judge), current_record(new.judge)
     if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
@@ -181,7 +181,8 @@ def judges_in_words(old: Manifest, new: Manifest) -> str:
     old, new = _as_judged(old), _as_judged(new)
     models, prompts = (models_of(old), models_of(new)), (judge_in_words(old.judge), judge_in_words(new.judge))
     if old.imported or new.imported:
-        models, prompts = (judged_by(old), judged_by(new)), ("", "")
+        prompts = "", ""
+        models = models if models[0] != models[1] else (judged_by(old), judged_by(new))
     changed = [f"{before} to {after}" for before, after in (models, prompts) if before != after]
     if not changed and (names := _served(old, new)):
         return f"{names[0]} to {names[1]}"
