@@ -84,6 +84,18 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def absent(folder: Path) -> list[Path]:
+    """Return a folder that does not exist, and those above it that do not either."""
+    return [path for path in (folder, *folder.parents) if not path.exists()]
+
+
+def remove_empty(*folders: Path) -> None:
+    """Remove folders, the innermost first, up to one that holds something."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
     """Keep other processes that ask for the same folder waiting, if the system can; it leaves no file."""

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from judge_eval.errors import ConfigError
-from judge_eval.files import held_folder
+from judge_eval.files import absent, held_folder, remove_empty
+from judge_eval.llm.stack import open_store
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import counted
 from judge_eval.spelling import option
@@ -21,8 +22,8 @@ def watch_judge(
     """Take a look at a judge: ask it anew about all anchors, add what it says to the history, and report.
 
     The first looks make the baseline, all of them in one call. Each look has a cache folder of its own beside the
-    history: it begins empty, so nothing old is taken for new, and a look that was killed goes on where it stood. The
-    folder goes away when the look stands in the history.
+    history: it begins empty, so nothing old is taken for new, and a look that was killed continues where it stopped.
+    The folder is removed when the look is in the history.
 
     Args:
         ask: Judges the anchors with a cache in this folder.
@@ -34,6 +35,7 @@ def watch_judge(
         ConfigError: The history is of other anchors, or too many verdicts failed; the replies are kept.
     """
     replies = history.with_name(f"{history.name}.replies")
+    made = absent(replies)
     replies.mkdir(parents=True, exist_ok=True)
     with held_folder(replies):
         known = DriftHistory(history)
@@ -46,7 +48,13 @@ def watch_judge(
         notes: list[str] = []
         for _ in range(wanted - len(known.baseline) if as_baseline else 1):
             place = replies / f"look-{len(known.looks) + 1}"
-            run = ask(place)
+            try:
+                run = ask(place)
+            except Exception:
+                if not open_store(place).info().entries:  # such as without a key: nothing is left of it
+                    shutil.rmtree(place, ignore_errors=True)
+                    remove_empty(replies, *made[1:])
+                raise
             notes = known.accept(Anchors.of(run))
             assert known.anchors is not None
             look = DriftLook.of(run, known.anchors, baseline=as_baseline)
@@ -58,5 +66,5 @@ def watch_judge(
             known.add(look)
             shutil.rmtree(place, ignore_errors=True)
         report = drift_report(known, notes)
-    replies.rmdir()
+    remove_empty(replies)
     return report

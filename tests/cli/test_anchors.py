@@ -18,3 +18,11 @@ def test_a_run_begins_with_its_anchors(desk: Desk) -> None:
     assert second.code == 1
     assert "error: anchors: drifted: " in second.err
     assert "two" not in desk("runs", "list").out
+
+
+def test_a_look_that_could_not_start_leaves_nothing(desk: Desk) -> None:
+    """Without a key neither a cache of the look nor a folder of runs is left."""
+    data = FIXTURES / "docs_qa.jsonl"
+    told = desk("drift", data, "-m", "openai/some-model", "-q")
+    assert (told.code, "no key" in told.err) == (2, True)
+    assert [path.name for path in desk.folder.iterdir() if path.name != "xdg"] == []

@@ -69,8 +69,8 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
 def blamed(message: str) -> str | None:
     """Return the file of the configuration and which of its settings a message is about; None if none."""
     flag = message.partition(" ")[0]
-    if flag.startswith("--") and is_flagged(flag[2:].replace("-", "_")):  # it is about the command line
-        return None
+    if flag == "Missing" or (flag.startswith("--") and is_flagged(flag[2:].replace("-", "_"))):
+        return None  # it is about the command line
     for path, values in _in_force:
         names = [
             name

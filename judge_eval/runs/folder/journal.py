@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
-from judge_eval.files import open_plain, replacing, write_atomically
+from judge_eval.files import absent, open_plain, remove_empty, replacing, write_atomically
 from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
@@ -359,7 +359,7 @@ class Journal:
         self.folder, self.manifest = folder, manifest
         self.index, self._size = Index(manifest.metrics, manifest.intervals.cluster), 0
         self._lock: IO[bytes] | None = None
-        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
+        self._made = absent(folder)
         try:
             with _writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -481,9 +481,7 @@ class Journal:
         """Close, and remove the folder and those above it that were made for a new run."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        with suppress(OSError):  # a folder of runs that others use by now stays
-            for parent in self._made[1:]:
-                parent.rmdir()
+        remove_empty(*self._made[1:])  # a folder of runs that others use by now stays
 
 
 def missing_folder(folder: Path) -> RunError | None:
