@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     JsonValue,
     ValidationError,
@@ -20,6 +21,7 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+from pydantic_core.core_schema import json_or_python_schema
 
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError
@@ -141,6 +143,26 @@ class Record(BaseModel):
             if name in properties:
                 properties[name].setdefault("description", text)
         return schema
+
+
+class AsWritten:
+    """Marks a record inside another whose JSON only this package writes: it is read without its `before` validators.
+
+    Other shapes than the written one are for Python alone then. Such a validator needs all below it as Python values
+    first, which takes as long as reading them.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Read JSON by the fields, and Python as ever."""
+        schema = handler(source)
+        return json_or_python_schema(_without_before(handler.resolve_ref_schema(schema)), schema)
+
+
+def _without_before(schema: Any) -> Any:
+    while schema["type"] == "function-before":
+        schema = schema["schema"]
+    schema = schema | ({"ref": schema["ref"] + "-as-written"} if "ref" in schema else {})
+    return schema | {"schema": _without_before(schema["schema"])} if "schema" in schema else schema
 
 
 @cache

@@ -29,6 +29,7 @@ def test_cutting_a_text_changes_the_digest(text: str, at: int) -> None:
 
 def test_the_digests_stay_what_they_are() -> None:
     """Caches and run folders of earlier versions hold these digests."""
+    assert digest_parts(["é", "ab"]) == hashlib.sha256(b"1,2:\xc3\xa9ab").digest()
     assert digest_parts(["ab", "c", "é"]) == hashlib.sha256(b"2,1,1:abc\xc3\xa9").digest()
     assert digest_json({"b": [1, None], "a": "é"}) == hashlib.sha256('{"a":"é","b":[1,null]}'.encode()).hexdigest()
     assert short("0123456789abcdef") == "0123456789ab"

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.errors import NEVER_ASKED
-from judge_eval.record import PlainObject, Record, trusted
+from judge_eval.record import AsWritten, PlainObject, Record, trusted
 from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
@@ -58,7 +58,7 @@ class TraceResult(Record):
     """The claims it was judged by; None where it was not judged by claims."""
     parts: dict[str, Judgment] = Field(default_factory=dict)
     """While a verdict or a vote of a panel or a cascade is missing: what each member or stage said."""
-    trace: Trace
+    trace: Annotated[Trace, AsWritten()]
 
     @property
     def judgment(self) -> Judgment:

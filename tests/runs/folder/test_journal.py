@@ -1,3 +1,4 @@
+import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.journal import Journal, ResultsFile, encode
+from judge_eval.runs.folder.journal import Journal, ResultsFile, encode, read_result
 from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.schema import Call, Verdict
@@ -74,6 +75,15 @@ def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:
     actual = ResultsFile(tmp_path / "run" / RESULTS)
     assert list(actual) == [result(0), result(1, None), result(2)]
     assert (len(actual), actual[-1], actual[0:2]) == (3, result(2), [result(0), result(1, None)])
+
+
+def test_only_the_written_shape_of_a_trace_is_read_from_a_run() -> None:
+    """Other shapes, such as chunks that are texts, are for people's data and for Python; no run holds them."""
+    fields = json.loads(encode(result(0)))
+    fields["trace"]["chunks"] = [chunk["text"] for chunk in fields["trace"]["chunks"]]
+    assert TraceResult.parse(fields).trace.chunks[0].id == "c1"
+    with pytest.raises(RunError, match="not a result of a run"):
+        read_result(json.dumps(fields).encode(), Path("results.jsonl"), 1)
 
 
 def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path: Path) -> None:
