@@ -138,18 +138,50 @@ class Lists:
         self.passages.extend(passages)
         self.grades.extend(grades)
 
+    def take(self, result: TraceResult, asked: int, cluster: str, passages: Sequence[int]) -> None:
+        """Add the list of a result; `cluster` is the key of its cluster."""
+        trace = result.trace
+        ids = [chunk.id for chunk in trace.chunks]
+        grades = [NO_GRADE if o.kind == "no_verdict" else o.grade for o in result.outcomes]
+        self.add(result.trace_id, asked, trace.tags, cluster_of(trace, cluster), ids, passages, grades)
 
-def passages_of(chunks: Sequence[Chunk], known: Sequence[int] | None = None) -> list[int]:
-    """Return the hash of each chunk's title and text, 0 without a text; repeats in a list differ."""
-    known = known or [passage_number(chunk.title, chunk.text) for chunk in chunks]
-    hashes = [0 if chunk.is_blank else number for chunk, number in zip(chunks, known, strict=True)]
-    if len(set(hashes)) == len(hashes):
-        return hashes
-    seen: Counter[int] = Counter()
-    for place, each in enumerate(hashes):
-        hashes[place] = (each + seen[each]) % 2**64 if each else 0
-        seen[each] += 1
-    return hashes
+
+class PassageNumbers(dict[tuple[str | None, str], int]):
+    """The number of each title and text, made once; see `passage_number`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blank: set[int] = set()
+
+    def __missing__(self, key: tuple[str | None, str]) -> int:
+        title, text = key
+        number = self[key] = passage_number(title, text)
+        if not text or text.isspace():
+            self._blank.add(number)
+        return number
+
+    def of(self, chunks: Sequence[Chunk]) -> list[int]:
+        """Return the number of each chunk."""
+        return [self[chunk.title, chunk.text] for chunk in chunks]
+
+    def apart(self, numbers: list[int]) -> list[int]:
+        """Return numbers of a list's chunks to join by: 0 without a text, and repeats differ."""
+        if self._blank:
+            numbers = [0 if number in self._blank else number for number in numbers]
+        if len(set(numbers)) == len(numbers):
+            return numbers
+        seen: Counter[int] = Counter()
+        apart = []
+        for each in numbers:
+            apart.append((each + seen[each]) % 2**64 if each else 0)
+            seen[each] += 1
+        return apart
+
+
+def passages_of(chunks: Sequence[Chunk]) -> list[int]:
+    """Return the number of each chunk's title and text, 0 without a text; repeats in a list differ."""
+    numbers = PassageNumbers()
+    return numbers.apart(numbers.of(chunks))
 
 
 def asked_of(trace: Trace | AskedTrace) -> int:
@@ -161,7 +193,7 @@ def read_lists(run: Run) -> Lists:
     """Read the lists of a run, with their verdicts."""
     source, cluster = _unread(run), run.manifest.intervals.cluster
     for result in run.results_at(np.arange(len(run.results)), calls=False):
-        _take(source, result, cluster)
+        source.take(result, asked_of(result.trace), cluster, passages_of(result.trace.chunks))
     return source
 
 
@@ -169,19 +201,6 @@ def _unread(run: Run) -> Lists:
     team = next((tag.removeprefix(_TEAM) for tag in run.tags if tag.startswith(_TEAM)), "")
     name = name_of(run.label, run.id)
     return Lists(System(name=name, run=run.id, team=team or name), scale_of(run))
-
-
-def _take(source: Lists, result: TraceResult, cluster: str, passages: Sequence[int] | None = None) -> None:
-    trace = result.trace
-    source.add(
-        result.trace_id,
-        asked_of(trace),
-        trace.tags,
-        cluster_of(trace, cluster),
-        [chunk.id for chunk in trace.chunks],
-        passages_of(trace.chunks, passages),
-        [NO_GRADE if o.kind == "no_verdict" else o.grade for o in result.outcomes],
-    )
 
 
 BLOCK: Final = 256
@@ -213,8 +232,10 @@ class JoinedRuns:
     def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
         self._runs, self._settling = runs, settling
         self.systems = tuple(each.system for each in named_apart(map(_unread, runs)) if each.system is not None)
-        self.places = np.array(_common([[(q.id, asked_of(q)) for q in run.questions()] for run in runs])).T
+        questions = [[(q.id, asked_of(q)) for q in run.questions()] for run in runs]
+        self.places = np.array(_common(questions)).T
         """By run, where its results of the common questions are."""
+        self._asked = [np.array([asked for _, asked in each], dtype=np.uint64) for each in questions]
         self.packers: list[Packer | None] = [None] * len(runs)
         """By run what packs its results as they are read."""
 
@@ -227,41 +248,29 @@ class JoinedRuns:
 
     def __iter__(self) -> Iterator[JoinedBlock]:
         for start in range(0, len(self), BLOCK):
-            numbers: dict[tuple[str | None, str], int] = {}
+            numbers = PassageNumbers()
             parts: list[Lists] = []
             results: list[list[TraceResult]] = []
             passages: list[list[list[int]]] = []
             with uncollected():
-                for run, system, places, packer in zip(
-                    self._runs, self.systems, self.places, self.packers, strict=True
+                for run, system, places, asked, packer in zip(
+                    self._runs, self.systems, self.places, self._asked, self.packers, strict=True
                 ):
-                    part, cluster = _unread(run), run.manifest.intervals.cluster
+                    part, cluster, some = _unread(run), run.manifest.intervals.cluster, places[start : start + BLOCK]
                     part.system = system
                     parts.append(part)
                     results.append([])
                     passages.append([])
                     # All at once, while a result is at hand.
-                    for result in run.results_at(places[start : start + BLOCK], calls=False):
-                        known = _numbered(result.trace.chunks, numbers)
-                        _take(part, result, cluster, known)
+                    for result, hash_ in zip(run.results_at(some, calls=False), asked[some].tolist(), strict=True):
+                        known = numbers.of(result.trace.chunks)
+                        part.take(result, hash_, cluster, numbers.apart(known))
                         if packer is not None:
                             packer.add(result, known)
                         results[-1].append(result)
                         passages[-1].append(known)
             rows = [(row,) * len(parts) for row in range(len(results[0]))]
             yield JoinedBlock(Join(parts, None, self._settling).into(Joined, (), rows), tuple(results), tuple(passages))
-
-
-def _numbered(chunks: Sequence[Chunk], numbers: dict[tuple[str | None, str], int]) -> list[int]:
-    """Return the numbers of chunks' passages, each made once."""
-    made = []
-    for chunk in chunks:
-        key = chunk.title, chunk.text
-        number = numbers.get(key)
-        if number is None:
-            number = numbers[key] = passage_number(*key)
-        made.append(number)
-    return made
 
 
 def named_apart(given: Iterable[Lists]) -> list[Lists]:
@@ -353,46 +362,48 @@ class Join:
 
     def _question(self, cells: Sequence[slice]) -> None:
         """Join what the sources have of one question."""
-        text_of: dict[str, int] = {}
-        by_text = any(
-            passage and text_of.setdefault(name, passage) != passage
+        named = {
+            each
             for source, cell in zip(self.sources, cells, strict=True)
-            for name, passage in zip(source.ids[cell], source.passages[cell], strict=True)
-        )
+            for each in zip(source.ids[cell], source.passages[cell], strict=True)
+            if each[1]
+        }
+        by_text = len({name for name, _ in named}) < len(named)
         self.by_text += by_text
         places: dict[str | int, int] = {}
         texts: dict[int, int] = {}
-        named: Counter[str] = Counter()
-        begin = len(self.ids)
-        for number, (source, cell) in enumerate(zip(self.sources, cells, strict=True)):
+        times: dict[str, int] = {}
+        ids, judged, begin = self.ids, self.grades, len(self.ids)
+        for source, cell, listed, sizes in zip(self.sources, cells, self.places, self.sizes, strict=True):
             names, passages = source.ids[cell], source.passages[cell]
-            taken = set() if by_text else {places[name] for name in names if name in places}
             limit = len(names) if source.system is None else self.depth or len(names)
-            ranked = enumerate(zip(names, passages, source.grades[cell], strict=True))
-            for rank, (name, passage, grade) in ranked:
+            taken: set[int] | None = None
+            for rank, (name, passage, grade) in enumerate(zip(names, passages, source.grades[cell], strict=True)):
                 key = passage or name if by_text else name
                 place = places.get(key)
-                if place is None and passage and not by_text:
-                    place = texts.get(passage)
-                    place = None if place in taken else place
                 if place is None:
-                    place = len(self.ids)
-                    named[name] += 1
-                    self.ids.append(name if named[name] == 1 else f"{name}~{named[name]}")
-                    self.passages.append(passage)
-                    self.grades.append(NO_GRADE)
-                places.setdefault(key, place)
+                    if not by_text and (place := texts.get(passage)) is not None:
+                        taken = taken or {places[each] for each in names if each in places}
+                        place = None if place in taken else place
+                    if place is None:
+                        place = len(ids)
+                        count = times[name] = times.get(name, 0) + 1
+                        ids.append(name if count == 1 else f"{name}~{count}")
+                        self.passages.append(passage)
+                        judged.append(NO_GRADE)
+                    places[key] = place
                 if passage:
                     texts.setdefault(passage, place)
-                taken.add(place)
-                self.places[number].append(place)
-                if grade >= 0 and rank < limit:
-                    if self.grades[place] < 0:
-                        self.grades[place] = grade
-                    elif self.grades[place] != grade:
+                if taken is not None:
+                    taken.add(place)
+                listed.append(place)
+                if grade >= 0 and rank < limit and judged[place] != grade:
+                    if judged[place] >= 0:
                         self.disputed.add(place)
-            self.sizes[number].append(len(names))
-        self.chunks.append(len(self.ids) - begin)
+                    else:
+                        judged[place] = grade
+            sizes.append(len(names))
+        self.chunks.append(len(ids) - begin)
 
     def _settle(
         self, rows: Sequence[tuple[int, ...]], starts: Sequence[list[int]], grades: Small

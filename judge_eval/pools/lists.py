@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -34,22 +34,21 @@ class KnownChunks:
         self.numbers = [0] * count
         """Of title and text; see `JoinedBlock.passages`."""
         shown: list[Chunk | None] = [None] * count
-        outcomes: list[Outcome | None] = [None] * count
+        said: list[Outcome | None] = [None] * count
         agrees = bytearray(count)
         for (places, _), results, passages in zip(self.joined.lists, block.results, block.passages, strict=True):
-            at = iter(places.tolist())
-            for result, numbers in zip(results, passages, strict=True):
-                for chunk, outcome, number in zip(result.trace.chunks, result.outcomes, numbers, strict=True):
-                    place = next(at)
-                    new = shown[place] is None
-                    if new:
-                        shown[place], self.numbers[place] = chunk, number
-                    if new or not agrees[place]:
-                        fits = outcome.kind == "verdict" and outcome.grade == grades[place]
-                        if new or fits:
-                            outcomes[place], agrees[place] = outcome, fits
+            chunks = chain.from_iterable([result.trace.chunks for result in results])
+            outcomes = chain.from_iterable([result.outcomes for result in results])
+            numbers = chain.from_iterable(passages)
+            for place, chunk, outcome, number in zip(places.tolist(), chunks, outcomes, numbers, strict=True):
+                if shown[place] is None:
+                    shown[place], self.numbers[place], said[place] = chunk, number, outcome
+                elif agrees[place]:
+                    continue
+                if outcome.kind == "verdict" and outcome.grade == grades[place]:
+                    said[place], agrees[place] = outcome, True
         self._shown = [chunk for chunk in shown if chunk is not None]
-        self._outcomes = [outcome for outcome in outcomes if outcome is not None]
+        self._outcomes = [outcome for outcome in said if outcome is not None]
         self._counted = bytearray(count)
         self._scores: dict[int, Values] = {}
         self._words: dict[int, Counter[str]] = {}
