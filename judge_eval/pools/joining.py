@@ -214,8 +214,10 @@ class JoinedBlock:
     joined: Joined
     results: tuple[Sequence[TraceResult], ...]
     """By run those of the pool's questions."""
-    passages: tuple[Sequence[Sequence[int]], ...]
-    """By run and question the number of each chunk's title and text."""
+    passages: tuple[Hashes, ...]
+    """By run the number of each chunk's title and text."""
+    grades: tuple[Small, ...]
+    """By run those of its chunks, -1 without a verdict."""
 
 
 class JoinedRuns:
@@ -251,7 +253,7 @@ class JoinedRuns:
             numbers = PassageNumbers()
             parts: list[Lists] = []
             results: list[list[TraceResult]] = []
-            passages: list[list[list[int]]] = []
+            passages: list[array[int]] = []
             with uncollected():
                 for run, system, places, asked, packer in zip(
                     self._runs, self.systems, self.places, self._asked, self.packers, strict=True
@@ -260,7 +262,7 @@ class JoinedRuns:
                     part.system = system
                     parts.append(part)
                     results.append([])
-                    passages.append([])
+                    passages.append(array("Q"))
                     # All at once, while a result is at hand.
                     for result, hash_ in zip(run.results_at(some, calls=False), asked[some].tolist(), strict=True):
                         known = numbers.of(result.trace.chunks)
@@ -268,9 +270,14 @@ class JoinedRuns:
                         if packer is not None:
                             packer.add(result, known)
                         results[-1].append(result)
-                        passages[-1].append(known)
+                        passages[-1].extend(known)
             rows = [(row,) * len(parts) for row in range(len(results[0]))]
-            yield JoinedBlock(Join(parts, None, self._settling).into(Joined, (), rows), tuple(results), tuple(passages))
+            yield JoinedBlock(
+                Join(parts, None, self._settling).into(Joined, (), rows),
+                tuple(results),
+                tuple(np.array(each, dtype=np.uint64) for each in passages),
+                tuple(np.array(part.grades, dtype=np.int8) for part in parts),
+            )
 
 
 def named_apart(given: Iterable[Lists]) -> list[Lists]:

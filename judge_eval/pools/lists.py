@@ -29,26 +29,22 @@ class KnownChunks:
     def __init__(self, block: JoinedBlock) -> None:
         self.joined, self._results = block.joined, block.results
         self.questions = self.joined.rows
-        count, grades = len(self.questions), self.joined.grades.tolist()
-        self._grades: list[int] = grades
-        self.numbers = [0] * count
+        grades, count = self.joined.grades, len(self.questions)
+        # The lists of all runs one after the other: which entry shows a chunk, and whose outcome counts.
+        entries = int(sum(len(places) for places, _ in self.joined.lists))
+        shown, fitting = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+        for (places, _), given in zip(reversed(self.joined.lists), reversed(block.grades), strict=True):
+            entries -= len(places)
+            where, fits = entries + np.arange(len(places)), (given >= 0) & (given == grades[places])
+            shown[places], fitting[places[fits]] = where, where[fits]
+        results = [result for listed in block.results for result in listed]
+        chunks = [*chain.from_iterable([result.trace.chunks for result in results])]
+        outcomes = [*chain.from_iterable([result.outcomes for result in results])]
+        self._grades: list[int] = grades.tolist()
+        self.numbers: list[int] = np.concatenate(block.passages)[shown].tolist()
         """Of title and text; see `JoinedBlock.passages`."""
-        shown: list[Chunk | None] = [None] * count
-        said: list[Outcome | None] = [None] * count
-        agrees = bytearray(count)
-        for (places, _), results, passages in zip(self.joined.lists, block.results, block.passages, strict=True):
-            chunks = chain.from_iterable([result.trace.chunks for result in results])
-            outcomes = chain.from_iterable([result.outcomes for result in results])
-            numbers = chain.from_iterable(passages)
-            for place, chunk, outcome, number in zip(places.tolist(), chunks, outcomes, numbers, strict=True):
-                if shown[place] is None:
-                    shown[place], self.numbers[place], said[place] = chunk, number, outcome
-                elif agrees[place]:
-                    continue
-                if outcome.kind == "verdict" and outcome.grade == grades[place]:
-                    said[place], agrees[place] = outcome, True
-        self._shown = [chunk for chunk in shown if chunk is not None]
-        self._outcomes = [outcome for outcome in said if outcome is not None]
+        self._shown = [chunks[at] for at in shown.tolist()]
+        self._outcomes = [outcomes[at] for at in np.where(fitting < 0, shown, fitting).tolist()]
         self._counted = bytearray(count)
         self._scores: dict[int, Values] = {}
         self._words: dict[int, Counter[str]] = {}
