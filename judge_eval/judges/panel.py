@@ -266,7 +266,7 @@ class Panel:
             by_member = [judgment.outcomes[place] for judgment in judgments]
             before = known.get(chunk.id)
             for column, outcome in zip(votes, by_member, strict=True):
-                # What an earlier sitting decided is the panel's verdict, not a vote of each member.
+                # What an earlier session decided is the panel's verdict, not a vote of each member.
                 counted = outcome.kind == "verdict" and before is None
                 column.append(outcome.grade if counted and outcome.kind == "verdict" else None)
             outcomes.append(before or combine(chunk.id, by_member, self.scale, self.vote, self.quorum))

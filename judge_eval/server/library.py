@@ -90,7 +90,7 @@ class Followed:
             self._spans.append(span)
             self.rows.append(self._row(result))
             self._ends.append({})
-        else:  # judged again, in this sitting or a later one
+        else:  # judged again, in this session or a later one
             self._count(self._ends[place], -1)
             self._spans[place], self.rows[place] = span, self._row(result)
         self._by_id[result.trace_id] = place
