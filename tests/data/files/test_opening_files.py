@@ -193,3 +193,11 @@ def test_packed_claims_are_read_and_named(tmp_path: Path) -> None:
     write(tmp_path, "claims.jsonl.gz", gzip.compress(CLAIMS.encode() + b"[]\n"))
     with pytest.raises(DataError, match=rf"{tmp_path}/claims.jsonl.gz:2: a line is an object"):
         read_claims(path)
+
+
+def test_a_run_names_the_packed_file_as_it_was_given(tmp_path: Path) -> None:
+    """An error in a packed file that is judged names that file, not the temporary copy that was unpacked."""
+    path = write(tmp_path, "x.jsonl.gz", gzip.compress(LINES.encode() + b"{bad\n"))
+    with Evaluator("fake/overlap", cache=False) as evaluator, pytest.raises(DataError) as caught:
+        evaluator.evaluate(path)
+    assert caught.value.file == str(path)
