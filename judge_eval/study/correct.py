@@ -405,6 +405,8 @@ def _at_look(run: Run, labels: Labels, looks: Sequence[int]) -> tuple[Labels, fl
     chunks = {result.trace_id: [o.chunk_id for o in result.outcomes] for result in run.results if result.outcomes}
     order = dict.fromkeys(trace for trace, _ in labels.grades)
     full = [t for t in order if t in chunks and all((t, chunk) in labels.grades for chunk in chunks[t])]
+    if len(full) == len(chunks):
+        raise DataError("every trace is labelled in full: use the labels alone")
     if len(full) < looks[0]:
         raise DataError(f"{len(full)} traces are labelled in full; the first look is planned at {looks[0]}")
     at = sum(look <= len(full) for look in looks) - 1

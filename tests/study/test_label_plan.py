@@ -120,6 +120,8 @@ def test_a_correction_at_planned_looks_takes_the_labels_up_to_the_last_one_reach
     assert mean.interval is not None
     assert alone.interval is not None
     assert mean.interval[0] < alone.interval[0] < alone.interval[1] < mean.interval[1]
+    with pytest.raises(DataError, match="every trace is labelled"):
+        correct(run, truth, ["P@5"], looks=(30, 60))
     with pytest.raises(DataError, match="first look is planned at 60"):
         correct(run, part, ["P@5"], looks=(60, 90))
     with pytest.raises(ConfigError, match="rising numbers"):
