@@ -15,7 +15,7 @@ from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
 from judge_eval.pools.sessions import session_of
-from judge_eval.runs.columns.packed import WHYS
+from judge_eval.runs.columns.packed import WHYS, cluster_codes
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest, SliceBy
 from judge_eval.runs.folder.run import Run
@@ -24,7 +24,8 @@ from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.runs.scoring.steps import FIRST
 from judge_eval.stats import Estimate, agreement_of, breakdown
-from judge_eval.study.matching import scale_of_labels, tables_of
+from judge_eval.study.agree import agreement_slices
+from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
@@ -66,7 +67,7 @@ def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[Sl
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
         "slices": slices(table, by),
-        "agreement": agreement(table),
+        "agreement": agreement(table, by),
         "failures": failed_verdicts(table),
         "claims": claims(table.run),
         "parts": parts(table.run),
@@ -114,23 +115,28 @@ def slices(table: Table, by: Sequence[SliceBy] = ()) -> JSON:
     return {name: blocks_data(section.blocks) for name, sections in listed.items() for section in sections}
 
 
-def agreement(table: Table) -> JSON | None:
-    """Return the confusion matrix, the figures of agreement and the disagreements; None without labels."""
+def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
+    """Return the confusion matrix, the figures of agreement by slice too, the disagreements; None without labels."""
     both, columns = table.labelled, table.columns
     if not both.any():
         return None
     judged, human = columns.grades[both], columns.labels[both]
     scale, ends = table.scale, (int(human.min()), int(human.max()))
     categories = range(min(scale.minimum, ends[0]), max(scale.maximum, ends[1]) + 1)
-    tables, _ = tables_of(judged, human, columns.rows[both], categories)
-    figures = agreement_of(tables, np.array(categories, dtype=np.float64), replicates=1000)
+    tables, rows = tables_of(judged, human, columns.rows[both], categories)
+    clusters = cluster_codes(columns.clusters)
+    units = np.arange(len(columns)) if clusters is None else np.array(clusters)
+    sums, codes = by_unit(tables, units[rows])
+    figures = agreement_of(sums, np.array(categories, dtype=np.float64), replicates=1000)
     graded = len(categories) > 2
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
     names += [f"{name}_ge{scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
     names += [] if graded else ["precision_ge1", "recall_ge1"]
     shared = 0 < scale.minimum <= ends[0]
     least = scale.relevant if shared else scale_of_labels(ends, "the dataset", scale, None).relevant
-    reliability = reliability_of(columns.probabilities[both], human >= least, columns.rows[both])
+    reliability = reliability_of(columns.probabilities[both], human >= least, units[columns.rows[both]])
+    kinds = table.sliced_by(by)
+    sliced = agreement_slices(table.run, tables, rows, codes, categories, scale.relevant, kinds) if kinds else ()
     off = table.off
     listed = [
         {**place, "grade": o.grade, "relevant": o.relevant, "label": chunk.label, "reason": o.explanation}
@@ -145,6 +151,7 @@ def agreement(table: Table) -> JSON | None:
             for name in names
             if name in figures
         ],
+        "slices": [block for section in slice_sections(sliced) for block in blocks_data(section.blocks)],
         "pairs": len(human),
         "certainty": certainty_sentence(reliability),
         "reliability": None if reliability is None else reliability.model_dump(mode="json"),

@@ -14,12 +14,12 @@ from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.slices import SliceFigure, corrected_slices, slice_tests, slices_of, unsliced
+from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
 from judge_eval.spelling import option
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figures_of_agreement import Level
-from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.matching import by_unit, labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.members import PanelChoice, PanelStudy, study_panel
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
@@ -104,9 +104,7 @@ def agree(
     grades, relevant = pairs.scale.grades, pairs.scale.relevant
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, grades)
     # Traces that belong together are one unit to the intervals.
-    _, codes = np.unique(pairs.units[np.searchsorted(pairs.rows, rows)], return_inverse=True)
-    units = np.zeros((codes.max() + 1, *tables.shape[1:]))
-    np.add.at(units, codes, tables)
+    units, codes = by_unit(tables, pairs.units[np.searchsorted(pairs.rows, rows)])
     estimates = agreement_of(units, np.array(grades, dtype=np.float64), seed=seed)
     figures = {name: Figure.of(estimate) for name, estimate in estimates.items()}
     another = isinstance(labels, Run)
@@ -119,7 +117,7 @@ def agree(
         raise ConfigError(f"{option('best_panel')} needs a run of a panel, and labels")
     if not isinstance(labels, Run) and run.manifest.judge.get("members"):
         panel = study_panel(run, labels or labels_of(run), threshold, panel_choice)
-    slices = _slices(run, tables, rows, codes, grades, relevant, by) if by else ()
+    slices = agreement_slices(run, tables, rows, codes, grades, relevant, by) if by else ()
     return Agreement(
         judge=run.name,
         trust=trust_sentence(figures, relevant, len(units), another=another),
@@ -152,7 +150,7 @@ def agree(
     )
 
 
-def _slices(
+def agreement_slices(
     run: Run,
     tables: NDArray[np.float64],
     rows: Places,
@@ -161,14 +159,15 @@ def _slices(
     relevant: int,
     by: Sequence[SliceBy],
 ) -> tuple[SliceFigure, ...]:
-    results = [run.results[row] for row in rows.tolist()]
+    """Return the figures `SLICED` by slice, of pairs of grades that are counted by trace (`tables_of`, `by_unit`)."""
+    results = list(run.results_at(rows))
     kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
     every = named_figures(np.array(grades, dtype=np.float64))
-    tests = []
+    tests, drawn = list[SliceTest](), dict[bytes, NDArray[np.float64]]()
     for name in SLICED:
         figure, none = every.get(f"{name}_ge{relevant}", every.get(name)), np.zeros(len(rows))
         assert figure is not None
-        tests += slice_tests(name, none, kinds, units.tolist(), measure=(tables, figure))
+        tests += slice_tests(name, none, kinds, units.tolist(), measure=(tables, figure), drawn=drawn)
     return tuple(corrected_slices(tests))
 
 

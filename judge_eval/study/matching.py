@@ -210,6 +210,14 @@ def tables_of(
     return tables, traces
 
 
+def by_unit(tables: NDArray[np.float64], units: packed.Places) -> tuple[NDArray[np.float64], packed.Places]:
+    """Add up the tables of traces that belong together, one unit to intervals; return also the unit of each trace."""
+    codes = np.unique(units, return_inverse=True)[1].reshape(-1)
+    sums = np.zeros((codes.max() + 1, *tables.shape[1:]))
+    np.add.at(sums, codes, tables)
+    return sums, codes
+
+
 def _others_grades(columns: packed.Columns, other: packed.Columns) -> packed.Small:
     out = np.full_like(columns.labels, packed.NO_LABEL)
     for row, there in enumerate(packed.find_ids(columns.ids, other.ids).tolist()):

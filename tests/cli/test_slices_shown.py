@@ -61,6 +61,26 @@ def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
         assert {"cannot say"} >= {row[-1]["value"] for row in blocks[0]["rows"]}
 
 
+def test_a_runs_page_shows_the_figures_of_agreement_by_slice(desk: Desk) -> None:
+    """They are those of `agree --by`, and the figures of all are by cluster as `agree` has them."""
+    rows = [json.loads(line) for line in (FIXTURES / "docs_qa.jsonl").read_text(encoding="utf-8").splitlines()]
+    for k, row in enumerate(rows):
+        row.setdefault("metadata", {})["cluster"] = f"c{k // 4}"
+    (desk.folder / "clustered.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert desk("run", "clustered.jsonl", "-m", "fake/hash", "--by", "length", "-q").code == 0
+    assert desk("report", "latest").code == 0
+    found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
+    assert found is not None
+    shown = json.loads(found[1])["agreement"]
+    told = json.loads(desk("agree", "latest", "--by", "length", "--json").out)
+    table, _ = shown["slices"]
+    assert [tuple(row[:4]) for row in table["rows"]] == [
+        (f["by"], f["name"], f["figure"], f["n"]) for f in told["slices"]
+    ]
+    (accuracy,) = (f for f in shown["figures"] if f["name"] == "accuracy")
+    assert accuracy["interval"] == told["figures"]["accuracy"]["interval"]
+
+
 def test_three_runs_show_their_slices_in_every_form(desk: Desk) -> None:
     """Terminal, Markdown, JSON and page hold the same figures, each candidate's corrected together by Holm."""
     data = FIXTURES / "docs_qa.jsonl"

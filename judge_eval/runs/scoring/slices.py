@@ -123,6 +123,7 @@ def slice_tests(
     *,
     change: bool = False,
     measure: tuple[Floats, OfSums] | None = None,
+    drawn: dict[bytes, Floats] | None = None,
 ) -> list[SliceTest]:
     """Test each slice against the other traces, or a change of each against 0.
 
@@ -133,6 +134,7 @@ def slice_tests(
         clusters: The cluster of each trace; intervals are robust to them (CR1, Student's t).
         change: Whether the values are differences between two runs, to be tested against 0.
         measure: What to measure in place of the mean: what each trace adds to the sums, and the figure of these.
+        drawn: Keeps the sums of random slices for other figures of the same sums.
 
     Student's test of few or lopsided values rejects too often. Where it rejects, the greater p of it and a second test
     counts: random slices of the same size, which are exact if traces are exchangeable (clusters: whole ones of equal
@@ -171,7 +173,12 @@ def slice_tests(
             if p <= 0.05 and change and n < 10 * LARGE:
                 p = max(p, sign_flip_test(np.bincount(codes[inside], weights=x[inside]), permutations=DRAWS).p)
             elif p <= 0.05 and not change and min(n, others) < LARGE:
-                p = max(p, _permuted(parts[there], inside[there], codes[there], of, abs(mean - base)))
+                drawn = {} if drawn is None else drawn
+                if (sums_of := drawn.get(inside.tobytes())) is None:
+                    sums_of = drawn[inside.tobytes()] = _permuted(parts[there], inside[there], codes[there])
+                away = np.abs(of(sums_of) - of(parts[there].sum(axis=0) - sums_of))
+                far = int((~(away < abs(mean - base) * (1 - 1e-9))).sum())  # an undefined one counts
+                p = max(p, (far + 1) / (DRAWS + 1))
             made.append((SliceFigure(**common, interval=ends, verdict=verdict), p))
     return made
 
@@ -183,9 +190,9 @@ def _jackknife(parts: Floats, of: OfSums) -> tuple[float, Floats]:
     return value, value - of(whole - parts)
 
 
-def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints, of: OfSums, gap: float) -> float:
-    """Return the share of random slices whose figure is at least as far from that of the others."""
-    rng, whole = np.random.default_rng(0), parts.sum(axis=0)
+def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints) -> Floats:
+    """Return the sums of random slices of the same size, shape (DRAWS, ...)."""
+    rng = np.random.default_rng(0)
     _, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
     if counts.max() == 1:
         size = min(int(inside.sum()), int((~inside).sum()))
@@ -197,9 +204,7 @@ def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints, of: OfSums,
         drawn = [
             np.flatnonzero(np.concatenate([rng.permutation(block).ravel() for block in places])) for _ in range(DRAWS)
         ]
-    sums = np.stack([parts[rows].sum(axis=0) for rows in drawn])
-    far = ~(np.abs(of(sums) - of(whole - sums)) < gap * (1 - 1e-9))  # an undefined one counts
-    return (int(far.sum()) + 1) / (DRAWS + 1)
+    return np.stack([parts[rows].sum(axis=0) for rows in drawn])
 
 
 def unsliced(figures: Sequence[SliceFigure], by: Iterable[SliceBy]) -> tuple[str, ...]:
