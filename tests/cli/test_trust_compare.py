@@ -101,7 +101,7 @@ def test_junit_has_a_case_for_every_limit(folder: Path) -> None:
         (["--max-drop", "AP@2=0.1"], "needs something to compare with; give --baseline RUN"),
         (["--fail-under", "AP@2"], "write METRIC=VALUE"),
         (["--fail-under", "AP@2=0.1", "--baseline", "label:mian"], "did you mean 'main'?"),
-        (["-o", "x.pdf"], "the suffix says the format"),
+        (["-o", "x.pdf"], "the suffix selects the format"),
     ],
 )
 def test_a_gate_that_cannot_work_stops_before_anything_is_asked(folder: Path, arguments: list[str], said: str) -> None:

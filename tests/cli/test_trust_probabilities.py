@@ -77,7 +77,7 @@ def test_flags_that_do_not_fit_are_refused(folder: Path) -> None:
     (folder / "odd.json").write_text("{}")
     for words, answers in (
         (("calibrate", "label:sure", "--method", "isotonic"), "--method needs --probabilities"),
-        (("calibrate", "label:sure", "-o", "c.csv"), "the suffix says the format"),
+        (("calibrate", "label:sure", "-o", "c.csv"), "the suffix selects the format"),
         (("score", "label:sure", "--calibration", "odd.json"), "odd.json: made_for: not a calibration"),
         (("score", "label:sure", "--calibration", "none.json"), "none.json: cannot be read"),
         (("calibrate", "label:silent", "--probabilities"), "judge with --confidence"),
