@@ -10,7 +10,7 @@ from judge_eval.data.collection import read_qrels
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.opening import reading_file, steady
 from judge_eval.data.files.values import first_of, is_missing
-from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, is_table, table_rows, whole_number
+from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, table_rows, whole_number
 from judge_eval.errors import DataError, Why
 from judge_eval.objects import number_text
 from judge_eval.safe_text import value_kind
@@ -58,8 +58,8 @@ def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterato
         if place.suffix.lower() in _JSON:
             for record in rows(place, kind_of(place, name), name, lambda _: True):
                 yield from _json_rows(record.get(), name, record.line or 0, fields)
-        elif is_table(place, name, columns):
-            for line, row in table_rows(place, name, columns):
+        elif (table := table_rows(place, name, columns)) is not None:
+            for line, row in table:
                 if any(not is_missing(first_of(row, *names)) for names in columns):
                     yield _row(row, name, line, fields)
         else:

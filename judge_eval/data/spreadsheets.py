@@ -33,23 +33,34 @@ _CHANGED = re.compile(
 """What a spreadsheet takes for a number, a truth value or a date."""
 
 
-def is_table(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> bool:
-    """Tell whether a file is a table: a workbook, Parquet, or text with a header of these columns."""
-    if path.suffix.lower() in _TABLES or kind_of(path, name) in ("xlsx", "parquet"):
-        return True
+def table_rows(
+    path: Path, name: str, wanted: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, Mapping[str, Any]]] | None:
+    """Read the rows of a table with their lines, by the names of columns in small letters; None if it is no table.
+
+    A table is a workbook, Parquet, or text with a header of the wanted columns.
+    """
+    kind = kind_of(path, name)
+    if kind == "xlsx":
+        return _named_rows(sheet_rows(path, name, _sheet(path, name, wanted)), name, wanted)
+    if kind == "parquet":
+        return _named_rows(rows(path, kind, name, lambda _: False), name, wanted)
     head = head_of(path, name, _HEAD)
-    fits = max(_fit(_header(head, separator), wanted) for separator in SEPARATORS)
-    return head.startswith(_UTF16) or fits == len(wanted)
+    fits = {sign: _fit(_header(head, sign), wanted) for sign in SEPARATORS}
+    separator = max(SEPARATORS, key=lambda sign: fits[sign])
+    is_text = path.suffix.lower() in _TABLES or head.startswith(_UTF16)
+    if not is_text and fits[separator] < len(wanted):
+        return None
+    return _named_rows(csv_rows(path, name, separator), name, wanted)
 
 
-def table_rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a table with their lines, by the names of columns in small letters."""
-    first = True
-    for row in _rows(path, name, wanted):
+def _named_rows(
+    all_rows: Iterator[Row], name: str, wanted: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, row in enumerate(all_rows):
         named = _named(row.get(), name)
-        if first:
+        if not number:
             _check_columns(list(named), name, wanted)
-            first = False
         yield row.line or 0, named
 
 
@@ -78,18 +89,6 @@ def id_of(value: Any) -> str:
 def changed_by_spreadsheets(text: str) -> bool:
     """Tell whether a spreadsheet would take an id for a number or a date, and write another text back."""
     return _CHANGED.fullmatch(text) is not None
-
-
-def _rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[Row]:
-    kind = kind_of(path, name)
-    if kind == "xlsx":
-        yield from sheet_rows(path, name, _sheet(path, name, wanted))
-    elif kind == "parquet":
-        yield from rows(path, kind, name, lambda _: False)
-    else:
-        head = head_of(path, name, _HEAD)
-        separator = max(SEPARATORS, key=lambda sign: _fit(_header(head, sign), wanted))
-        yield from csv_rows(path, name, separator)
 
 
 def _sheet(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> str | None:
