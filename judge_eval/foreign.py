@@ -46,10 +46,10 @@ def dicts_in(value: Any) -> list[dict[str, Any]]:
 
 
 class RepeatedKeyError(ValueError):
-    """A key stands twice in one object, so that readers would take different values."""
+    """A key occurs twice in one object, so that readers would take different values."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key[:100]!r} stands twice in one object")
+        super().__init__(f"the key {key[:100]!r} occurs twice in one object")
 
 
 def check_single_keys(data: bytes, value: Any) -> Any:

@@ -91,7 +91,7 @@ def test_the_reader_of_traces_takes_a_depth_alone() -> None:
     traces = [Trace(id="q", query="q", reference="r", chunks=["a", "b", "c"])]
     assert len(evaluated(traces, reader=ReadOptions(depth=2)).results[0].outcomes) == 2
     for data in (traces, iter(traces)):
-        with pytest.raises(ConfigError, match="these are traces already"):
+        with pytest.raises(ConfigError, match="the data are traces already"):
             evaluated(data, reader=ReadOptions(format="ragas"))
 
 
@@ -149,8 +149,8 @@ def test_equal_rows_without_ids_are_told_apart_by_their_place(kind: str, tmp_pat
     ("data", "told"),
     [
         ([ROWS[0], {**ROWS[1], "reference": None}], "row 1: reference: the prompt needs the reference"),
-        ([ROWS[0], {**ROWS[1], "chunks": ["a", {"id": "x"}]}], r"row 1: chunks\[1\]: brings an id but no text"),
-        ([ROWS[0], {**ROWS[1], "chunks": "abc"}], "row 1: chunks: holds a text where a list belongs.*list_sep="),
+        ([ROWS[0], {**ROWS[1], "chunks": ["a", {"id": "x"}]}], r"row 1: chunks\[1\]: has an id but no text"),
+        ([ROWS[0], {**ROWS[1], "chunks": "abc"}], "row 1: chunks: holds a text, not a list.*list_sep="),
         ([ROWS[0], 7], "row 1: is an int; give a `Trace`, a mapping"),
         (["abc"], "row 0: is a str"),
         ([("a", "b")], "row 0: is a tuple of 2 values"),

@@ -74,7 +74,7 @@ def test_what_cannot_be_grouped() -> None:
     with pytest.raises(ConfigError, match=r"to group rows \(`group_by`\) give a list or a frame"):
         evaluated(iter(PASSAGES), reader=GROUPED)
     traces = [result.trace for result in evaluated(PASSAGES, reader=GROUPED).results]
-    with pytest.raises(ConfigError, match="these are traces already"):
+    with pytest.raises(ConfigError, match="the data are traces already"):
         evaluated(traces, reader=GROUPED)
 
 
@@ -122,7 +122,7 @@ def test_records_stand_inside_rows() -> None:
         assert [result.trace.query for result in evaluated(data, reader=reader).results] == ["q0?", "q1?", "q2?"]
     with pytest.raises(DataError, match=r"^row 0: run.cases\[1\].chunks: holds a number"):
         evaluated([{"run": {"cases": [cases[0], cases[1] | {"chunks": 5}]}}], reader=reader)
-    with pytest.raises(DataError, match=r'^row 1: records="run.cases": no list stands there'):
+    with pytest.raises(DataError, match=r'^row 1: records="run.cases": there is no list there'):
         evaluated([*rows[:1], {"ran": {}}], reader=reader)
 
 

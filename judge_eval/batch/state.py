@@ -328,7 +328,7 @@ def _part(file: Path, phase: Phase) -> Part:
 
 def _no_batch(path: Path) -> RunError:
     kept = found_rounds(path) if path.is_dir() else ()
-    more = "; the replies in it are kept, and the `batch export` that made it goes on with them" if kept else ""
+    more = "; its replies are kept, and the same `batch export` continues with them" if kept else ""
     return RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one{more}")
 
 

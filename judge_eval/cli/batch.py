@@ -282,7 +282,9 @@ def import_(
             flow.give(batch, replies)
         settings = batch.known.settings
         if settings.mode == SPLIT:
-            raise ConfigError(f"it splits references into claims: `judge-eval claims DATA --batch {folder}` goes on")
+            raise ConfigError(
+                f"it splits references into claims: `judge-eval claims DATA --batch {folder}` continues it"
+            )
         if calling.cache is not None:
             settings = settings.model_copy(update={"cache": calling.cache})
         batch.check_host([settings.cache, settings.data, *settings.reading.values()])

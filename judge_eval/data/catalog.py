@@ -154,7 +154,7 @@ def _nearest(keys: Keys, records: Sequence[Mapping[str, Any]]) -> str:
     wanted = _shown(sorted(shape.known - keys)[:6])
     guess = likely_map(records)
     where = f"perhaps with {option('map', guess)}" if guess else f"with {WHERE}"
-    advice = f"say what stands where, {where}, or give {option('format')}"
+    advice = f"map the fields, {where}, or give {option('format')}"
     return f"the nearest is {shape.name} ({shape.title}), which also knows {wanted}; {advice}"
 
 

@@ -55,7 +55,7 @@ class ClaimsFile:
             if entry.qid is not None and first is entry:
                 first = self._by_id.setdefault(entry.qid, entry)
             if first is not entry:
-                fault = f"the claims of this question and reference stand on line {first.line} too"
+                fault = f"line {first.line} has claims of the same question and reference"
                 raise DataError(fault, file=name, line=entry.line)
 
     @property

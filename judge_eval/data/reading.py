@@ -280,9 +280,7 @@ class DatasetReading:
             chunk = chunk_data(self.naming.chunk(item, where), where)
             if "text" not in chunk:
                 if self._corpus is None:
-                    raise DataError(
-                        f"brings an id but no text; give {option('corpus')}, where the texts are", field=where
-                    )
+                    raise DataError(f"has an id but no text; give {option('corpus')}, where the texts are", field=where)
                 chunk = self._corpus.join(chunk, where)
             out.append(chunk)
         return out
@@ -319,7 +317,7 @@ class RowReader:
         else:
             inner = list(walk(value, wanted))
             if not inner and wanted.partition(".")[0].removesuffix("[]") not in value:
-                fault = DataError(f"{option('records', wanted)}: no list stands there")
+                fault = DataError(f"{option('records', wanted)}: there is no list there")
                 yield Row(fault, holder=name, number=number)
             for item, place in inner:
                 data = item if isinstance(item, Mapping) else no_row(item)
@@ -408,6 +406,4 @@ def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterato
 
 
 def _read_already() -> ConfigError:
-    return ConfigError(
-        "`reader` says how rows are read, and these are traces already; give no more than `depth` and `origin`"
-    )
+    return ConfigError("the data are traces already, so of `reader` only `depth` and `origin` apply")

@@ -137,8 +137,8 @@ class Cascade:
         policies = [judge.describe().get("evidence") for judge in (self.cheap, self.strong)]
         if policies[1] == "required" != policies[0] and not self.explain_positives:
             raise ConfigError(
-                "evidence=required cannot be kept: relevant verdicts of the cheap judge would stand without "
-                "a quote; send them to the strong one (explain_positives), or use evidence=flag"
+                "evidence=required cannot be kept: relevant verdicts of the cheap judge would have "
+                "no quote; send them to the strong one (explain_positives), or use evidence=flag"
             )
         if not judges_chunks_alone(self.strong) and not isinstance(self.strong, WholeTraces):
             object.__setattr__(self, "strong", WholeTraces(self.strong))

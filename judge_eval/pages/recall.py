@@ -61,7 +61,7 @@ class Memory:
             self.problem = "the run does not say in full how it was judged"
         self.identities = _identities_of(self.manifest)
         if self.store is None:
-            self.reply_problem = "no cache was at hand when this page was made"
+            self.reply_problem = "no cache was available when this page was made"
         elif self.manifest.imported:
             self.reply_problem = "the verdicts were imported: no judge was asked"
         elif not self.identities:

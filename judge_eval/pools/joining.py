@@ -340,7 +340,7 @@ class Join:
             notes.append(f"{counted(left, 'question is', 'questions are')} not in all runs and left out")
         if self.by_text:
             are = counted(self.by_text, "question", "questions")
-            notes.append(f"in {are} an id stands for different texts; there chunks are joined by text")
+            notes.append(f"in {are} one id has different texts; there chunks are joined by text")
         grades = np.array(self.grades, dtype=np.int8)
         asked = [max(source.questions[row[place]][1] for place, source in enumerate(self.sources)) for row in rows]
         return kind(

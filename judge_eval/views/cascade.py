@@ -61,7 +61,7 @@ def one_of_clusters(clusters: int | None, key: str | None) -> str:
 def _threshold(fit: CascadeThreshold) -> str:
     if fit.threshold is not None:
         none = "" if fit.kept else "; none of the sample was as sure, so everything was escalated"
-        return f"a cheap verdict stands from a confidence of {fit.threshold:.2f}{none}"
+        return f"a cheap verdict is kept from a confidence of {fit.threshold:.2f}{none}"
     if fit.allowed is None:
         return f"everything escalates: {fit.n} traces are too few, at least {fit.needed} are needed"
     if not fit.holds:

@@ -109,7 +109,7 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
     ("command", "advice"),
     [
         (("probe", "data.jsonl"), "the answers so far are in the cache: the same command does not ask for them again"),
-        (("probe", "data.jsonl", "--no-cache"), "without a cache no answer is kept: the same command begins anew"),
+        (("probe", "data.jsonl", "--no-cache"), "without a cache no answer is kept: the same command starts again"),
         (("claims", "data.jsonl", "-o", "c.jsonl"), "what was split is in c.jsonl; the same command adds the rest"),
         (("drift", "data.jsonl"), "what was judged is kept: the same command continues this look"),
     ],

@@ -85,7 +85,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, row: Any, message: str) ->
 
 def test_two_lines_of_one_reference_are_refused(tmp_path: Path) -> None:
     """Which of them counts must not be guessed; both lines are named."""
-    with pytest.raises(DataError, match=r":2: .*stand on line 1 too"):
+    with pytest.raises(DataError, match=r":2: .*line 1 has claims of the same"):
         file_of(tmp_path, entry(), entry(claims=["Other."]))
 
 

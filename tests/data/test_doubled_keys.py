@@ -1,4 +1,4 @@
-"""A key that stands twice in one object has no one value: readers refuse it and name it."""
+"""A key that occurs twice in one object has no one value: readers refuse it and name it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_data_with_a_key_twice(tmp_path: Path) -> None:
     """In traces, in another format's lines and in claims the message names key, file and line."""
     path = tmp_path / "t.jsonl"
     path.write_text(TWICE)
-    with pytest.raises(DataError, match=r"t\.jsonl:1: the key 'text' stands twice in one object"):
+    with pytest.raises(DataError, match=r"t\.jsonl:1: the key 'text' occurs twice in one object"):
         list(open_dataset(path))
     (tmp_path / "other.jsonl").write_text('{"question": "a", "contexts": ["b"], "question": "c"}\n')
     done = Shell(tmp_path)("validate", tmp_path / "other.jsonl")
     assert done.code == 2
-    assert "'question' stands twice" in done.out + done.err
+    assert "'question' occurs twice" in done.out + done.err
     path.write_text('{"query": "a", "reference": "b", "claims": ["c"], "claims": ["d"]}\n')
-    with pytest.raises(DataError, match="'claims' stands twice"):
+    with pytest.raises(DataError, match="'claims' occurs twice"):
         read_claims(path)
 
 
@@ -52,7 +52,7 @@ def test_texts_that_look_like_keys(tmp_path: Path) -> None:
     row = {"id": "t", "query": text, "reference": text, "chunks": [{"id": "a", "text": text}]}
     path.write_text(json.dumps(row) + "\n" + json.dumps({**row, "id": "u"}, separators=(" ,", "\t: ")) + "\n")
     assert [trace.query for trace in open_dataset(path)] == [text, text]
-    with pytest.raises(ValueError, match="'b' stands twice"):
+    with pytest.raises(ValueError, match="'b' occurs twice"):
         check_single_keys(b'{"a": {"b" : 1, "b"\t: 2}}', {"a": {"b": 2}})
 
 
@@ -73,13 +73,13 @@ def test_claims_are_of_their_trace(tmp_path: Path) -> None:
 
 
 def test_cassettes_are_bounded(tmp_path: Path) -> None:
-    """A long line, a key that stands twice, a pipe and a device are errors at once."""
+    """A long line, a key that occurs twice, a pipe and a device are errors at once."""
     path = tmp_path / "tape.jsonl"
     head = '{"cassette": 1, "backend": null}\n'
     row = {"trace_id": "t", "chunk_ids": [], "reply": "", "finish": "stop", "usage": {}, "model": "m"}
     line = json.dumps({**row, "key": "aa"})
     path.write_text(head + line[:-1] + ', "key": "bb"}\n')
-    with pytest.raises(DataError, match=r"tape\.jsonl:2: .*the key 'key' stands twice"):
+    with pytest.raises(DataError, match=r"tape\.jsonl:2: .*the key 'key' occurs twice"):
         cassettes.read(path)
     with path.open("wb") as file:
         file.write(head.encode())
@@ -164,7 +164,7 @@ def test_every_file_names_a_key_that_stands_twice(kind: str, kept: Shell) -> Non
     path.write_text(text)
     result = kept(*command)
     assert result.code == 2, result
-    assert f"the key {key!r} stands twice" in result.out + result.err, result
+    assert f"the key {key!r} occurs twice" in result.out + result.err, result
     assert path.name in result.out + result.err
 
 
@@ -185,7 +185,7 @@ BODIES: dict[str, tuple[Callable[[bytes], object], str]] = {
 def test_requests_and_replies_have_single_keys(name: str) -> None:
     """A body that a client or a server sends is refused in the same words as a file."""
     read, body = BODIES[name]
-    words = r"the key '(traces|text)' stands twice in one object"
+    words = r"the key '(traces|text)' occurs twice in one object"
     with pytest.raises(DataError, match=words):
         read(body.encode())
     with RawServer(lambda _: http(200, body.encode())) as server:
@@ -202,7 +202,7 @@ def test_a_key_is_found_however_the_file_is_walked(tmp_path: Path) -> None:
         text = JsonText(file, "a.json")
         assert [(key, text.value()[0]) for key in text.members()] == [("a", {"a": 1}), ("b", [{"a": 1}, {"a": 2}])]
     path.write_text('{"a": 1,\n "a": 2}')
-    with pytest.raises(DataError, match=r"a\.json:2: the key 'a' stands twice"):
+    with pytest.raises(DataError, match=r"a\.json:2: the key 'a' occurs twice"):
         list(entries(path, "a.json"))
 
 

@@ -77,7 +77,7 @@ def test_lists_that_do_not_fit_are_named_with_their_keys(tmp_path: Path) -> None
 def test_a_path_at_which_no_list_stands(tmp_path: Path) -> None:
     """A wrong path is an error that names the nearest and what was found."""
     path = write(tmp_path, {"runs": {"new": RAGAS}})
-    with pytest.raises(DataError, match=r"records=.runs.nwe.: no list stands there; the nearest: 'runs.new'"):
+    with pytest.raises(DataError, match=r"records=.runs.nwe.: there is no list there; the nearest: 'runs.new'"):
         queries(path, records="runs.nwe")
     csv = tmp_path / "x.csv"
     csv.write_text("user_input,retrieved_contexts\nq?,[]\n")

@@ -60,7 +60,7 @@ def test_cells_are_never_run(tmp_path: Path) -> None:
     """A cell that spells a program is a text, not a program."""
     mark = tmp_path / "ran"
     cell = f"\"[__import__('pathlib').Path('{mark}').touch()]\""
-    with pytest.raises(DataError, match=r"holds a text where a list belongs"):
+    with pytest.raises(DataError, match=r"holds a text, not a list"):
         read(write(tmp_path, "x.csv", f"{HEAD}q?,{cell},r\n"))
     assert not mark.exists()
 

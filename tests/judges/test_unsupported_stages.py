@@ -77,7 +77,7 @@ def test_a_panel_takes_the_words_of_who_gives_reasons() -> None:
 def test_required_evidence_is_refused_where_it_cannot_be_kept() -> None:
     """Required of the strong judge alone, kept relevant verdicts would break the promise: an error."""
     required = Pointwise(evidence="required")
-    with pytest.raises(ConfigError, match="would stand without a quote; send them to the strong one"):
+    with pytest.raises(ConfigError, match="would have no quote; send them to the strong one"):
         Cascade(Decision(), required, 0.9)
     with pytest.raises(ConfigError, match="cannot be kept"):
         Cascade(Pointwise(evidence="flag"), required, 0.9)

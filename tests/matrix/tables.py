@@ -24,7 +24,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("claims-decision", "evidence-required"): NO_QUOTES,
     ("mixed-panel", "evidence-required"): NO_QUOTES,
     ("cascade", "evidence-required"): Refusal(
-        "relevant verdicts of the cheap judge would stand without a quote",
+        "relevant verdicts of the cheap judge would have no quote",
         ("cascade", "--evidence required", "relevant verdict", "explain_positives"),
     ),
     ("claims", "confidence"): FOLLOWS,

@@ -76,14 +76,14 @@ class RunningFlags:
     anchors: Annotated[
         Path | None,
         Setting(
-            "Ask anew about these labelled traces first, as `drift` does (history: FILE.drift.jsonl in the "
+            "Ask about these labelled traces again first, as `drift` does (history: FILE.drift.jsonl in the "
             "folder of runs); judge nothing if the judge drifted.",
             metavar="FILE",
         ),
     ] = None
     pool: Annotated[
         Path | None,
-        Setting("Add the run to this pool (.json; made if there is none), and score all its runs anew.", "Pool"),
+        Setting("Add the run to this pool (.json; made if there is none), and score all its runs again.", "Pool"),
     ] = None
     pool_budget: Annotated[
         str | None,

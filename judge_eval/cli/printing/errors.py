@@ -199,7 +199,7 @@ def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -
     elif "history" in flags:
         yield "what was judged is kept: the same command continues this look"
     elif judges and flags["no_cache"]:
-        yield "without a cache no answer is kept: the same command begins anew"
+        yield "without a cache no answer is kept: the same command starts again"
     elif judges:
         yield "the answers so far are in the cache: the same command does not ask for them again"
 

@@ -247,7 +247,7 @@ def choose_list(document: Any, fits: Fits, name: str) -> Steps | None:
             keys = ", ".join(str(key)[:60] for key in list(values[0])[:SHOWN])
             raise DataError(
                 f"an object of records by id, whose keys fit no format ({keys}); say "
-                f"{option('records', BY_ID)}, and what stands where with {WHERE}",
+                f"{option('records', BY_ID)}, and map the fields with {WHERE}",
                 file=name,
             )
     outer = {steps[0]: steps for steps, _ in lists if len(steps) == 1}
@@ -257,7 +257,7 @@ def choose_list(document: Any, fits: Fits, name: str) -> Steps | None:
     keys = ", ".join(str(key)[:60] for key in list(document)[:SHOWN])
     raise DataError(
         f"no list of records fits a format; the lists found: {named_lists(lists)}; the file holds {keys}. "
-        f"Name a list with {option('records')}, and say what stands where with {WHERE}",
+        f"Name a list with {option('records')}, and map the fields with {WHERE}",
         file=name,
     )
 
@@ -342,7 +342,7 @@ def records(path: Path, name: str, fits: Fits, wanted: str | None = None) -> Ite
             lists = list(lists_in(document))
             near = nearest(wanted, [path_of(each) for each, _ in lists])
             advice = f"; the nearest: {near}" if near else ""
-            fault = f"no list stands there{advice}; the lists found: {named_lists(lists)}"
+            fault = f"there is no list there{advice}; the lists found: {named_lists(lists)}"
             raise DataError(f"{option('records', wanted)}: {fault}", file=name)
     else:
         if rows_of_columns(document, fits) is not None:

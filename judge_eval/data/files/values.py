@@ -137,7 +137,7 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     raise DataError(
-        "holds a text where a list belongs; write the list as JSON, or say with "
+        "holds a text, not a list; write the list as JSON, or say with "
         f"{option('list_sep')} what stands between its items (DeepEval's own files: '|'), or "
         f"{option('list_sep', 'none')} where it is one chunk",
         field=field,

@@ -221,7 +221,7 @@ def reranked(before: list[Any], after: list[Any], where: str) -> list[dict[str, 
 
 def not_a_retrieval(tool: str) -> dict[str, Any]:
     """Name a tool whose call is left out."""
-    return {REMARKS: [f"a call of the tool {tool or 'without a name'} is no retrieval and is left out"]}
+    return {REMARKS: [f"a call of the tool {tool or 'without a name'} is not a retrieval and is left out"]}
 
 
 def _openinference(record: Data) -> Iterator[dict[str, Any]]:

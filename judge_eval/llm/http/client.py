@@ -196,7 +196,7 @@ class HttpBackend:
         """What the table of providers says of the server."""
         self._address = address_of(base_url, self.entry, model)
         if "{model}" in path and ".." in model:
-            raise ConfigError(f"the model {model!r} cannot stand in an address")
+            raise ConfigError(f"the model {model!r} cannot be part of an address")
         self._timeout, self._transport = timeout, transport
         self.key_variable = key_variable or self.entry.key_env
         """The environment variable that holds the key; "" if there is none."""

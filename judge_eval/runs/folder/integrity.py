@@ -17,7 +17,7 @@ from judge_eval.runs.folder.records import Manifest, ResultsDigest
 BLOCKS = 256
 """The most blocks of lines that are told apart."""
 ADVICE = (
-    "it was changed or damaged: take the run again from where it came, or judge it again "
+    "it was changed or damaged: copy the run again from its source, or judge it again "
     "(`runs verify` says what was changed)"
 )
 

@@ -152,7 +152,7 @@ def load_manifest(folder: Path) -> Manifest:
     """Read a run's manifest and check its numbers."""
     manifest = read_manifest(folder)
     if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
-        what = "what it says of means and counts is not what was written when the run ended"
+        what = "its means and counts are not those that were written when the run ended"
         raise RunError(f"{what}; {ADVICE}", file=folder / MANIFEST)
     return manifest
 

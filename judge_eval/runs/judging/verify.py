@@ -217,9 +217,9 @@ def verify(folder: Path) -> Verification:
     reading = Reread(folder / RESULTS, manifest)
     findings = reading.findings()
     if manifest.seal is not None and manifest.seal.figures != integrity.figures_of(manifest):
-        findings.append(Finding(file=MANIFEST, what="what it says of metrics, means or counts was changed"))
+        findings.append(Finding(file=MANIFEST, what="its metrics, means or counts were changed"))
     if manifest.seal is not None and manifest.seal.origin != integrity.origin_of(manifest):
-        findings.append(Finding(file=MANIFEST, what="what it says of judge, model or data was changed"))
+        findings.append(Finding(file=MANIFEST, what="its judge, model or data were changed"))
     if not reading.changed:  # of other results nothing follows for the manifest
         findings += reading.contradictions()
     findings += _beside(folder, manifest)
@@ -238,7 +238,7 @@ def verify(folder: Path) -> Verification:
 def _parts(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     """Yield what the Parquet files say that does not follow from the results."""
     if manifest.seal is not None and not integrity.are_parts_sealed(manifest.seal):
-        yield Finding(file=MANIFEST, what="what it says of Parquet files has no seal that fits; they are not read")
+        yield Finding(file=MANIFEST, what="its entry for Parquet files has no valid seal; they are not read")
     if not all(is_plain(folder / name) for name in (TRACES, VERDICTS)):
         return  # they are not read
     run = Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)

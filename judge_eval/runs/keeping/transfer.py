@@ -129,7 +129,7 @@ def check_bucket(system: Any, path: str, url: str) -> None:
     try:
         system.info(bucket)
     except FileNotFoundError:
-        raise RunError(f"{public_url(url)}: no such bucket: {bucket!r}; create it, or mend the name") from None
+        raise RunError(f"{public_url(url)}: no such bucket: {bucket!r}; create it, or correct the name") from None
     except Exception:  # who may write below a prefix may not be allowed to look at the bucket
         return
 

@@ -59,12 +59,12 @@ def test_tools_are_read_or_named(tmp_path: Path) -> None:
     search["attributes"]["output.value"] = json.dumps([{"id": "d1", "text": "Opens in May."}])
     traces, answers = read(tmp_path / "tools.jsonl", [search, span("TOOL", 2, name="calculator"), span("LLM", 3)])
     assert [(trace.query, trace.chunks[0].text) for trace in traces] == [("What opens?", "Opens in May.")]
-    assert answers == ["a call of the tool calculator is no retrieval and is left out"]
+    assert answers == ["a call of the tool calculator is not a retrieval and is left out"]
     genai = {"name": "x", "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "send_mail"}}
     values = {"name": "y", "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"}}
     values["attributes"]["gen_ai.retrieval.documents"] = '[{"id": "d", "content": "text"}]'  # type: ignore[index]
     traces, answers = read(tmp_path / "genai.jsonl", [genai, values])
-    assert (len(traces), answers) == (1, ["a call of the tool send_mail is no retrieval and is left out"])
+    assert (len(traces), answers) == (1, ["a call of the tool send_mail is not a retrieval and is left out"])
 
 
 def test_a_reranker_of_opentelemetry_holds_both_lists(tmp_path: Path) -> None:
@@ -108,4 +108,4 @@ def test_a_tool_of_langfuse_is_named(tmp_path: Path) -> None:
     kept = {"id": "a", "traceId": "t", "type": "RETRIEVER", "input": {"query": "q?"}, "output": ["one"]}
     tool = {"id": "b", "traceId": "t", "type": "TOOL", "name": "send_mail", "input": {}, "output": "done"}
     traces, answers = read(tmp_path / "langfuse.jsonl", [kept, tool])
-    assert (len(traces), answers) == (1, ["a call of the tool send_mail is no retrieval and is left out"])
+    assert (len(traces), answers) == (1, ["a call of the tool send_mail is not a retrieval and is left out"])

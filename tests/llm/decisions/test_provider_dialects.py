@@ -149,7 +149,7 @@ def test_what_is_no_dialect(change: dict[str, object], message: str) -> None:
 
 def test_a_model_cannot_lead_elsewhere() -> None:
     """A model's name stays a part of the path."""
-    with pytest.raises(ConfigError, match="cannot stand in an address"):
+    with pytest.raises(ConfigError, match="cannot be part of an address"):
         Decisions("../../x", base_url="http://127.0.0.1:9/v1", params={"dialect": "cloudflare"})
 
 

@@ -134,7 +134,7 @@ def test_a_manifest_with_other_numbers_is_refused(tmp_path: Path) -> None:
         {"tally": {**manifest["tally"], "failed_verdicts": 1}},
     ):
         path.write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(RunError, match=r"manifest.json: what it says of .* is not what was written"):
+        with pytest.raises(RunError, match=r"manifest.json: its means and counts are not those that were written"):
             EvalRun.load(folder)
 
 

@@ -121,7 +121,7 @@ def test_a_changed_manifest_is_told(tmp_path: Path, old: bool) -> None:
     result = told(folder)
     assert "manifest.json: aggregates.AP@3: mean is 0.25, and the results give 1" in result
     assert "manifest.json: tally.failed_verdicts is 2, and the results give 0" in result
-    assert ("manifest.json: what it says of metrics, means or counts was changed" in result) != old
+    assert ("manifest.json: its metrics, means or counts were changed" in result) != old
     path.write_text("{")
     assert told(folder)[0].startswith("manifest.json: not a run's manifest")
 
@@ -136,7 +136,7 @@ def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change
     manifest = json.loads(path.read_bytes())
     path.write_text(json.dumps({**manifest, part: {**manifest[part], **change}}))
     assert len(Run.at(folder).results) == 12
-    assert told(folder) == ["manifest.json: what it says of judge, model or data was changed"]
+    assert told(folder) == ["manifest.json: its judge, model or data were changed"]
 
 
 @pytest.mark.foreign
