@@ -15,6 +15,7 @@ from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record, uncollected
 from judge_eval.runs.columns.packed import Hashes, Packer, Places, Small, hash_number, passage_number, question_hash
+from judge_eval.runs.folder.describing import made_of
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.records import TraceResult, name_of
 from judge_eval.runs.folder.run import Run
@@ -49,6 +50,8 @@ class System(Record):
     """Whose it is, by its tag `team:NAME`; runs of one team are left out together. Else its own name."""
     depth: int = Field(default=0, ge=0)
     """The length of its longest list."""
+    made_of: tuple[str, ...] = ()
+    """The ids of the runs whose chunks a what-if put into its lists."""
 
 
 class Conflict(Record):
@@ -200,7 +203,9 @@ def read_lists(run: Run) -> Lists:
 def _unread(run: Run) -> Lists:
     team = next((tag.removeprefix(_TEAM) for tag in run.tags if tag.startswith(_TEAM)), "")
     name = name_of(run.label, run.id)
-    return Lists(System(name=name, run=run.id, team=team or name), scale_of(run))
+    made = made_of(run.manifest).get("runs")
+    parents = tuple(map(str, made)) if isinstance(made, list | tuple) else ()
+    return Lists(System(name=name, run=run.id, team=team or name, made_of=parents), scale_of(run))
 
 
 BLOCK: Final = 256

@@ -132,8 +132,10 @@ class Pool(Joined):
         return self._found[k]
 
     def only_of(self, team: str) -> NDArray[np.bool_]:
-        """Return which chunks only this team's runs brought into the pool."""
-        in_depth, mine = self.found(self.depth), np.array([each.team == team for each in self.systems])
+        """Return which chunks only this team's runs, and what-ifs made of them, brought into the pool."""
+        runs = {each.run for each in self.systems if each.team == team}
+        mine = np.array([each.run in runs or not runs.isdisjoint(each.made_of) for each in self.systems])
+        in_depth = self.found(self.depth)
         unique: NDArray[np.bool_] = np.any(in_depth[:, mine], axis=1) & ~np.any(in_depth[:, ~mine], axis=1)
         return unique
 

@@ -213,12 +213,18 @@ def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
 
 
 def undiscovered(pool: Pool) -> Undiscovered:
-    """Return how many relevant chunks there are at least, found or not; see `stats.undiscovered.chao1`."""
-    times = pool.found(pool.depth).sum(axis=1)[pool.relevant]
+    """Return how many relevant chunks there are at least, found or not; see `stats.undiscovered.chao1`.
+
+    A what-if that was made of other runs of the pool finds nothing by itself, and is not counted.
+    """
+    runs = {system.run for system in pool.systems}
+    own = np.array([runs.isdisjoint(system.made_of) for system in pool.systems])
+    times = pool.found(pool.depth)[:, own].sum(axis=1)[pool.relevant]
     distinct, once, twice = (int(n) for n in ((times > 0).sum(), (times == 1).sum(), (times == 2).sum()))
     refused = ""
-    if len(pool.systems) < FEWEST:
-        refused = f"it takes {FEWEST} systems or more"
+    if own.sum() < FEWEST:
+        made = "" if own.all() else " that are not made of others"
+        refused = f"it takes {FEWEST} systems or more{made}"
     elif not twice:
         refused = "no relevant chunk was found by exactly two systems"
     if refused:

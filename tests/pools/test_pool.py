@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval import EvalRun, Evaluator, FakeBackend, GradeTable, Pool, Trace, import_verdicts, parse_metric
+from judge_eval import EvalRun, Evaluator, FakeBackend, GradeTable, Pool, Trace, import_verdicts, parse_metric, what_if
 from judge_eval.errors import DataError, RunError, UnknownNameError
 from judge_eval.pools.scoring import grades_of, score_pool
 from judge_eval.schema import BINARY, Scale
@@ -162,6 +162,18 @@ def test_few_systems_bound_nothing() -> None:
     assert (alone.at_least, alone.once) == (None, 3)
     three = score_pool(Pool.of([run_of("A", "ab"), run_of("B", "ba"), run_of("C", "be")])).undiscovered
     assert (three.found, three.once, three.twice, three.at_least) == (3, 1, 1, 3.0)
+
+
+def test_a_what_if_of_pooled_runs_is_no_system_of_its_own(tmp_path: Path) -> None:
+    """It finds nothing by itself: it neither bounds what is missing nor covers for the runs it was made of."""
+    two = [run_of("A", "abc"), run_of("B", "bda")]
+    pool = Pool.of([*two, what_if(two, fuse="rrf", label="hybrid")], depth=2)
+    pool.save(tmp_path / "pool.json")
+    for read in (pool, Pool.load(tmp_path / "pool.json"), Pool.of([pool])):
+        report = score_pool(read, ["map"])
+        assert report.undiscovered.refused == "it takes 3 systems or more that are not made of others"
+        assert [each.unique for each in report.systems] == [1, 1, 0]
+        assert report.systems[0].losses["map"] == score_pool(Pool.of(two, depth=2), ["map"]).systems[0].losses["map"]
 
 
 def test_a_failed_verdict_of_one_run_is_filled_by_another() -> None:

@@ -18,15 +18,20 @@ def judged_by(m: Manifest) -> str:
     """Say who judged and how, or where the verdicts were imported from."""
     if m.imported:
         source = imported_from(m)
-        if isinstance(made := source.get("what_if"), dict):
+        if made := made_of(m):
             return f"the verdicts of {source.get('file')} put into new lists ({made.get('recipe')})"
         file, sha256 = source.get("file"), short(str(source.get("sha256")))
         return f"verdicts imported from {file} (sha256 {sha256})"
     judged = f"judged by {models_of(m)} with {judge_in_words(m.judge)}"
-    made = m.judge.get("what_if")
-    if isinstance(made, dict):
+    if made := made_of(m):
         return f"{judged}; the other verdicts are of {made.get('of')}, put into new lists ({made.get('recipe')})"
     return judged
+
+
+def made_of(m: Manifest) -> Mapping[str, JsonValue]:
+    """Return of which runs a what-if made a run, and how; empty for another run."""
+    made = (imported_from(m) if m.imported else m.judge).get("what_if")
+    return made if isinstance(made, dict) else {}
 
 
 def models_of(m: Manifest) -> str:
