@@ -33,7 +33,7 @@ def retriever(label: str, step: int, out: Path) -> EvalRun:
 def test_the_pool_is_drawn(
     tmp_path: Path, open_page: Callable[..., Any], serve: Callable[..., str], axe: str, width: int, dark: bool
 ) -> None:
-    """A bar for each set of runs that found the same, as long as its number; axe finds nothing on either page."""
+    """A bar in sight for each set of runs that found the same, as long as its number; axe finds nothing on a page."""
     runs = [retriever(name, step, tmp_path / "runs") for name, step in (("bm25", 1), ("dense <b>", 2), ("mixed", 5))]
     file = tmp_path / "pool.html"
     file.write_text(page_report("pool", runs, PageSettings()), encoding="utf-8")
@@ -47,6 +47,8 @@ def test_the_pool_is_drawn(
             row.locator(".bar").bounding_box()["width"] for row in rows.all() if row.locator(".bar").is_visible()
         ]
         assert lengths == sorted(lengths, reverse=True)
+        longest = rows.first.locator(".bar").bounding_box()
+        assert longest["x"] + longest["width"] <= width  # in sight without scrolling sideways
         assert len(lengths) == rows.count() > 2
         assert "of the pool" in page.inner_text("main")
         assert "relevant chunks exist" in page.inner_text("main") or "nothing bounds" in page.inner_text("main")
