@@ -27,6 +27,17 @@ SAME_ROLE = {"base", "options"}
 """Module names that mean the same in each room: what a judge is, how data are read."""
 
 
+SHARED = {
+    "agree", "agreement", "bias", "calibrate", "calibration", "cascade",
+    "claims", "client", "compare", "correct", "correction", "decision", "drift",
+    "errors", "files", "judge", "labels", "options", "pool", "probe",
+    "progress", "record", "records", "report", "run", "sample", "sampled", "sampling",
+    "settings", "slices", "steps",
+    "tables", "trec", "validation",
+}  # fmt: skip
+"""Module names that stand in several rooms and mean one thing in all: a verb, its study and its view, for instance."""
+
+
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
     """Read every module once."""
@@ -83,6 +94,12 @@ def test_a_module_name_stands_for_one_thing_on_its_floor() -> None:
         )
         twice = {name for name, count in names.items() if count > 1} - SAME_ROLE
         assert not twice, floor
+
+
+def test_a_module_name_that_rooms_share_is_known() -> None:
+    """A name that stands in several rooms means one thing: a new one is added to the list after a look, or avoided."""
+    names = Counter(path.stem for path in PACKAGE.rglob("*.py") if path.stem != "__init__")
+    assert {name for name, count in names.items() if count > 1} - SHARED == set()
 
 
 def test_a_test_module_has_a_name_of_its_own() -> None:
