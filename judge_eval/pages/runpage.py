@@ -135,7 +135,7 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
     shared = 0 < scale.minimum <= ends[0]
     least = scale.relevant if shared else scale_of_labels(ends, "the dataset", scale, None).relevant
     reliability = reliability_of(columns.probabilities[both], human >= least, units[columns.rows[both]])
-    kinds = table.sliced_by(by)
+    kinds = table.sliced_by(by) if table.whole else by  # the results of all labelled traces are held for it
     sliced = agreement_slices(table.run, tables, rows, codes, categories, scale.relevant, kinds) if kinds else ()
     off = table.off
     listed = [
