@@ -31,6 +31,6 @@ def check_alone(folder: Path | None = None) -> None:
     if any(folder.glob(f"{name}-*.dist-info")):
         raise ConfigError(
             f"{folder} also holds {NAMESAKE!r}, another project with the import name and the command of "
-            f"{DISTRIBUTION}: files of the two lie mixed; run `pip uninstall -y {NAMESAKE} {DISTRIBUTION}`, "
+            f"{DISTRIBUTION}: files of the two are mixed; run `pip uninstall -y {NAMESAKE} {DISTRIBUTION}`, "
             f"then install {DISTRIBUTION} again"
         )

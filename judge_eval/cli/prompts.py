@@ -43,7 +43,7 @@ def list_prompts() -> None:
 @verb
 def show_prompt(
     name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or the path of a file.")],
-    toml: Annotated[bool, "Print its file, to begin one of your own with."] = False,
+    toml: Annotated[bool, "Print the prompt's file, as a start for your own."] = False,
 ) -> None:
     """Show a prompt as the judge reads it.
 
@@ -89,7 +89,7 @@ def show_prompt(
 @app.command("new")
 @verb
 def new_prompt(file: Annotated[Path, typer.Argument(help="The file to write, such as my.toml.")]) -> None:
-    """Write a commented prompt file to begin one of your own with; overwrite nothing.
+    """Write a commented prompt file as a start for your own; overwrite nothing.
 
     Example:
     judge-eval prompts new my.toml

@@ -205,7 +205,7 @@ def labels_(
         Path | None, output_flag("The file to write (.jsonl or .csv); else JSON Lines are printed.")
     ] = None,
     add: Annotated[Path | None, typer.Option("--add", help="Add the labels of this file to the run.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Who gave the labels of --add that name nobody.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Who gave the labels in --add that have no name.")] = "",
 ) -> None:
     """Write the labels that people gave on a run's page, with their names and comments, or add those of a file.
 

@@ -132,7 +132,7 @@ class Panel:
         if vote not in ("majority", "median", "mean"):
             raise ConfigError(f"no vote {vote!r}; known: majority, mean, median")
         if not 1 <= quorum <= len(members):
-            raise ConfigError(f"the quorum is {quorum}; it lies between 1 and {len(members)}")
+            raise ConfigError(f"the quorum must be between 1 and {len(members)}, got {quorum}")
         if any(judges_by_claims(member.judge) for member in members):
             raise ConfigError(NO_CLAIMS)
         names = [member.name for member in members]

@@ -166,7 +166,7 @@ def tidy(path: Path) -> None:
         try:
             lines = [_line(_header(tape.identity, tape.members)), *map(_line, rows)]
         except ValueError:
-            message = "a line holds NaN or an infinity, which are not JSON; mend it, or delete it"
+            message = "a line holds NaN or an infinity, which are not JSON; correct or delete it"
             raise DataError(message, file=str(path)) from None
         if b"".join(lines) == data:
             return
@@ -192,7 +192,7 @@ def _parse(path: Path, data: bytes) -> Tape:
             if rest and number == len(lines):
                 break
             what = str(error)[:200].encode("utf-8", "replace").decode()
-            message = f"not a recorded answer ({what}); mend the line, or delete it and record it again"
+            message = f"not a recorded answer ({what}); correct the line, or delete it and record it again"
             raise DataError(message, file=str(path), line=number) from None
     return tape
 

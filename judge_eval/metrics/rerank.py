@@ -36,7 +36,7 @@ def mmr(
     scores = _finite("relevance", relevance, 1)
     n = len(scores)
     if not 0 <= lambda_ <= 1:
-        raise MetricError(f"lambda_ is {lambda_}; it lies between 0 and 1")
+        raise MetricError(f"lambda_ must be between 0 and 1, got {lambda_}")
     if k is not None and k < 0:
         raise MetricError(f"k is {k}; it is at least 0")
     if (similarity is None) == (embeddings is None):

@@ -104,7 +104,7 @@ class GradeTable:
         if self.relevant < 1:
             raise MetricError(f"relevant is {self.relevant}; the least relevant grade is at least 1")
         if self.maximum is not None and not self.relevant <= self.maximum <= 127:
-            raise MetricError(f"maximum is {self.maximum}; it lies between relevant={self.relevant} and 127")
+            raise MetricError(f"maximum must be between relevant={self.relevant} and 127, got {self.maximum}")
         grades = ragged.check_layout("grades", self.grades, self.offsets)
         low, high = (int(grades.min()), int(grades.max())) if len(grades) else (0, 0)
         if low < MISSING or (self.maximum is not None and high > self.maximum):

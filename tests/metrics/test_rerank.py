@@ -62,7 +62,7 @@ def test_equals_the_definition(n: int, lambda_: float, k: int, seed: int) -> Non
         ({"embeddings": [[1.0], [2.0]]}, "embeddings has 2 rows; there are 3 relevances"),
         ({"embeddings": [[1.0], [2.0, 3.0], [1.0]]}, "all rows of one length"),
         ({"similarity": [[np.nan] * 3] * 3}, "NaN"),
-        ({"similarity": SIMILARITY, "lambda_": 1.5}, "lambda_ is 1.5"),
+        ({"similarity": SIMILARITY, "lambda_": 1.5}, "got 1.5"),
         ({"similarity": SIMILARITY, "k": -1}, "k is -1"),
     ],
 )

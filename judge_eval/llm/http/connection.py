@@ -183,7 +183,7 @@ class AiohttpConnection(Connection):
         own = {"host": self._request.headers["host"], **{name.lower(): value for name, value in headers.items()}}
         lines = [f"POST {self._request.url.raw_path_qs} HTTP/1.1", *(f"{name}: {own[name]}" for name in own)]
         if not all(line.isprintable() for line in lines):
-            raise ValueError("a header of the request holds a line break or another character that none may hold")
+            raise ValueError("a header of the request holds a line break or another character that is not allowed")
         return "".join(f"{line}\r\n" for line in lines).encode()
 
     def _too_late(self) -> Exception:

@@ -37,7 +37,7 @@ def probability(value: Any, what: str = "a probability") -> float:
     if value is None:
         raise OddAnswerError(f"{what} is missing")
     if type(value) not in (int, float) or not 0 <= value <= 1:  # NaN is neither
-        raise OddAnswerError(f"{what} is {glimpse(value)}; it lies between 0 and 1")
+        raise OddAnswerError(f"{what} must be between 0 and 1, got {glimpse(value)}")
     return float(value)
 
 
