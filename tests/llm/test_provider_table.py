@@ -12,7 +12,6 @@ import pytest
 
 from judge_eval import Chunk, Evaluator, Trace
 from judge_eval.errors import ConfigError, FatalCallError
-from judge_eval.llm.http.client import DEFAULT
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import create_backend
 from judge_eval.providers import begin_project, built_in
@@ -68,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Picky]:
 def test_the_table_names_the_providers() -> None:
     """Those that people ask for are there, and each has an address, a page and a key or none."""
     assert set(built_in()) >= NAMES
-    assert built_in()["openai"].address("") == DEFAULT
+    assert built_in()["openai"].address("") == "https://api.openai.com/v1"
     for entry in built_in().values():
         assert entry.docs.startswith("https://")
         assert entry.key_env or entry.keyless

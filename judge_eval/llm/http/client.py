@@ -33,7 +33,6 @@ from judge_eval.spelling import option
 from judge_eval.trust import is_loopback
 from judge_eval.wire import Completion, filled
 
-DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
 _NOT_SENT = {
     "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",

@@ -382,7 +382,7 @@ class TextServer(client.HttpBackend):
             self._last = last  # it said nothing: the next caller's is the last one
             raise
         try:
-            if request is last.request:
+            if request.digest == last.request.digest:
                 if not last.outcome.done():
                     last.outcome.set_result(completion)
             elif last.outcome.done():  # nobody waits for that text: another one will show whether it was odd
