@@ -18,7 +18,7 @@ from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun
-from judge_eval.runs.scoring.aggregate import aggregate, best_order, limits_of
+from judge_eval.runs.scoring.aggregate import MOST_FAILED, aggregate, best_order, limits_of
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome, Scale, TracePool, Verdict
 from judge_eval.stats.estimate import ends_of
@@ -96,7 +96,12 @@ def pool_metrics(k: int) -> tuple[str, ...]:
 
 
 def grades_of(
-    pool: Pool, system: int, without: NDArray[np.bool_] | None = None, *, as_trec: bool = False
+    pool: Pool,
+    system: int,
+    without: NDArray[np.bool_] | None = None,
+    *,
+    as_trec: bool = False,
+    ranks: int | None = None,
 ) -> GradeTable:
     """Return the grades of a system's lists beside the rest of the pool, a row a question.
 
@@ -105,8 +110,12 @@ def grades_of(
         system: The place of the system in the pool.
         without: Chunks that leave the pool; they are unjudged then.
         as_trec: Whether an unjudged chunk is outside the pool, and not a failed verdict.
+        ranks: How many ranks of each list are read; None: all.
     """
     places, starts = pool.lists[system]
+    if ranks is not None:
+        places = places[pool.ranks(system)[places] <= ranks]
+        starts = offsets_of(np.minimum(np.diff(starts), ranks))
     lowest = pool.scale.minimum
     grades = np.where(pool.grades >= 0, pool.grades - lowest, OUTSIDE if as_trec else MISSING).astype(np.int8)
     if without is not None:
@@ -164,6 +173,8 @@ def score_pool(pool: Pool, metrics: Sequence[str | Metric] | None = None, *, k: 
 def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> SystemInPool:
     places, _ = pool.lists[place]
     table, system = grades_of(pool, place), pool.systems[place]
+    # What stands below the pool's depth is no part of it: it leaves open only what reads so deep.
+    shallow = grades_of(pool, place, ranks=pool.depth)
     unique, ranks = pool.only_of(system.team), pool.ranks(place)
     at_top = (ranks > 0) & (ranks <= k)
     scores, losses, perfect = {}, {}, {}
@@ -171,7 +182,8 @@ def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> System
     for metric in metrics:
         if metric.spec.claims or metric.spec.soft:
             raise MetricError(f"{metric}: a pool holds grades, no claims and no probabilities; leave it out")
-        scores[str(metric)] = _aggregate(pool, metric, table)
+        within = metric.cutoff is not None and metric.cutoff <= (pool.depth or 0)
+        scores[str(metric)] = _aggregate(pool, metric, shallow if within else table)
         perfect[str(metric)] = float(metric.compute(best_order(whole)).mean())
         losses[str(metric)] = float((metric.compute(whole) - metric.compute(left)).mean())
     return SystemInPool(
@@ -201,6 +213,7 @@ def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
     else:
         values = metric.compute(table)
     ends = [end for pair in bounds.values() for end in pair]
+    failed = float((table.grades == MISSING).mean()) if table.grades.size else 0.0
     return aggregate(
         values,
         bounds,
@@ -209,7 +222,7 @@ def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
         clusters=pool.clusters,
         tags=pool.tags,
         limits=limits_of(str(metric), values, ends),
-    ).model_copy(update={"definition": metric.definition})
+    ).but(definition=metric.definition, headline="bounds" if bounds and failed > MOST_FAILED else "mean")
 
 
 def undiscovered(pool: Pool) -> Undiscovered:

@@ -25,6 +25,8 @@ from judge_eval.views.run import of_pool
 
 BAR = 30
 """How long the longest bar is."""
+MOST_SETS = 20
+"""How many sets of runs that found the same are listed, those of most chunks first."""
 
 
 def pool_view(report: PoolReport, before: PoolReport | None = None) -> View:
@@ -73,11 +75,13 @@ def _added(added: Added | None) -> Iterator[Section]:
             *(" + ".join(each.systems) or "none", *("●" if name in each.systems else "" for name in names)),
             *(each.chunks, "█" * max(1, round(BAR * each.chunks / most))),
         )
-        for each in added.found_by
+        for each in added.found_by[:MOST_SETS]
     ]
     cut = f"within rank {added.k}"
-    dots = [Column(name, wide=True) for name in names]
-    sets = make_table("found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars)
+    dots, left = [Column(name, wide=True) for name in names], len(added.found_by) - len(bars)
+    sets = make_table(
+        "found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars, left, of="sets of runs"
+    )
     covered: TableColumns = [("share", "share"), ("95% interval", "interval")]
     gains: TableColumns = [("adds", "signed"), ("95% interval", "signed interval")]
     columns: TableColumns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]

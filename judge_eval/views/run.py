@@ -259,7 +259,8 @@ def _reranking(m: Manifest) -> Iterator[Remark]:
     if r.nothing_relevant:
         none = f"{r.nothing_relevant:,} of {counted(r.traces, 'trace')}"
         lost = f"; {1 - r.perfect:.3f} is lost because nothing relevant was retrieved ({none})"
-    yield Remark("reranking", gain + lost, "plain")
+    some = f"; this is of the {counted(r.traces, 'trace')} without a failed verdict"
+    yield Remark("reranking", gain + lost + (some if r.traces < m.tally.traces else ""), "plain")
 
 
 def took(t: Tally) -> str:

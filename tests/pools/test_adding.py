@@ -5,6 +5,9 @@ import pytest
 
 from judge_eval import Pool
 from judge_eval.pools.adding import what_each_adds
+from judge_eval.pools.scoring import score_pool
+from judge_eval.views.blocks import TableBlock
+from judge_eval.views.pool import pool_view
 from tests.pools.test_pool import run_of
 
 
@@ -55,6 +58,19 @@ def test_the_best_pair_and_three_are_those_of_all_combinations() -> None:
     ]
     assert [each.gain.value for each in added.each if each.gain] == pytest.approx([0, 0, 1 / 3, 0])
     assert added.sentence == "the best pair, B and C, covers 100% of the pool; all 4 together 100%"
+
+
+def test_many_sets_of_runs_are_cut() -> None:
+    """Of 31 sets that found one chunk each, 20 are drawn, and the report says how many more there are."""
+    sets = [{n for n in range(5) if 1 << n & number} for number in range(1, 32)]
+    lists = ["".join(chr(0x4E00 + place) for place, some in enumerate(sets) if n in some) for n in range(5)]
+    relevant = {chunk for row in lists for chunk in row}
+    report = score_pool(Pool.of([run_of(str(n), row, relevant=relevant) for n, row in enumerate(lists)]), k=20)
+    table = next(
+        block for section in pool_view(report).sections for block in section.blocks if "found by" in str(block)
+    )
+    assert isinstance(table, TableBlock)
+    assert (len(table.rows), table.rest) == (20, "... and 11 more sets of runs")
 
 
 def test_one_run_and_a_pool_without_relevant_chunks_add_nothing() -> None:

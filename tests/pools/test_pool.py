@@ -56,6 +56,25 @@ def test_a_verdict_below_the_depth_is_a_bound_and_not_a_zero() -> None:
     assert (b.scores["map"].n_failed, b.scores["map"].mean) == (0, pytest.approx(5 / 9))
 
 
+def test_what_stands_below_the_depth_opens_no_metric_that_ends_above_it() -> None:
+    """The pool at depth 2 has a, b, e; A found two of them within rank 2, whatever its unjudged third chunk is."""
+    runs = [run_of(name, row + "xyz", without="cfxyz") for name, row in TOY.items()]
+    a, *_ = score_pool(Pool.of(runs, depth=2), ["Recall@2", "NDCG(ideal=judged)@2", "Recall@3", "map"]).systems
+    assert (a.scores["Recall@2"].mean, a.scores["Recall@2"].n_failed) == (pytest.approx(2 / 3), 0)
+    assert a.scores["NDCG(ideal=judged)@2"].mean == 1.0
+    assert [a.scores[name].headline for name in a.scores] == ["mean", "mean", "bounds", "bounds"]
+
+
+def test_runs_of_one_file_of_verdicts_were_judged_alike() -> None:
+    """How many verdicts fit no chunk depends on what each run retrieved, and is no other judge."""
+    grades = {("q0", c): 1 for c in "abc"}
+    made = [
+        import_verdicts(grades, [Trace(id="q0", query="Q?", chunks=[{"id": c, "text": c} for c in row])], label=row)
+        for row in ("ab", "a")
+    ]
+    assert Pool.of(made).doubts == ()
+
+
 def test_scores_are_those_of_metrics_over_the_union() -> None:
     """Each run's default metrics equal those of a table whose pool is the union of all runs."""
     lists = {name: [row, "".join(reversed(row))] for name, row in TOY.items()}

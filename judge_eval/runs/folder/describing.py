@@ -204,6 +204,8 @@ def _as_judged(m: Manifest) -> Manifest:
 def current_record(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Complete an older version's record of a judge: verdicts without sound evidence were always flagged."""
     record = {name: value for name, value in judge.items() if name not in KEPT_BESIDE}
+    if isinstance(source := record.get("imported"), dict):  # what the data lack says nothing of who judged
+        record["imported"] = {name: value for name, value in source.items() if name != "unmatched"}
     if record.get("mode") in ("pointwise", "listwise"):
         record.setdefault("evidence", "flag")
     if isinstance(pointwise := record.get("pointwise"), dict):

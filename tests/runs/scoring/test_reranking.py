@@ -31,7 +31,7 @@ def test_a_run_says_what_a_perfect_reranker_would_reach(tmp_path: Path) -> None:
     assert EvalRun.load(run.folder).manifest.reranking == expected
     assert told(run) == [
         "a perfect reranker of the same chunks would reach AP@3 0.500 from 0.292; 0.500 is lost because nothing "
-        "relevant was retrieved (1 of 2 traces)."
+        "relevant was retrieved (1 of 2 traces); this is of the 2 traces without a failed verdict."
     ]
 
 
