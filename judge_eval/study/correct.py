@@ -394,14 +394,18 @@ def correct(
     )
 
 
+def _check_simple(labels: Labels, flag: str) -> None:
+    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
+        raise DataError(f"{option(flag)} needs whole traces that were drawn with the same chance")
+
+
 def _at_look(run: Run, labels: Labels, looks: Sequence[int]) -> tuple[Labels, float, str]:
     """Return the labels at the last planned look that is reached, the level of an interval there, and what to say."""
     if min(looks) < LEAST_LABELS or any(b <= a for a, b in pairwise(looks)):
         raise ConfigError(
             f"{option('looks')}: write rising numbers of traces from {LEAST_LABELS} on, such as 40,80,160"
         )
-    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
-        raise DataError(f"{option('looks')} needs whole traces that were drawn with the same chance")
+    _check_simple(labels, "looks")
     chunks = {result.trace_id: [o.chunk_id for o in result.outcomes] for result in run.results if result.outcomes}
     order = dict.fromkeys(trace for trace, _ in labels.grades)
     full = [t for t in order if t in chunks and all((t, chunk) in labels.grades for chunk in chunks[t])]
@@ -461,8 +465,7 @@ def mean_by_traces(
 
 def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str) -> Interval:
     """Return the last of the intervals that hold at every look, on the metric's own range."""
-    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
-        raise DataError(f"{metric}: {option('sequential')} needs whole traces that were drawn with the same chance")
+    _check_simple(labels, "sequential")
     least, greatest = ends(parse_metric(metric).limits)
     if not np.isfinite(span := greatest - least):
         raise DataError(f"{metric}: {option('sequential')} needs a metric between two limits")

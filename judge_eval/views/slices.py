@@ -16,17 +16,9 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
     if not figures:
         return
     changes = all(f.mean == f.difference for f in figures)  # of a comparison: the mean is the difference
-    columns: TableColumns = [
-        *(
-            "by",
-            "slice",
-            "figure",
-            ("n", "count"),
-            *(() if changes else (("mean", "number"),)),
-            ("difference", "signed"),
-        ),
-        *(("95% interval", "signed interval"), ("p (Holm)", "p"), "verdict"),
-    ]
+    means: TableColumns = [] if changes else [("mean", "number")]
+    columns: TableColumns = ["by", "slice", "figure", ("n", "count"), *means, ("difference", "signed")]
+    columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), "verdict"]
     listed = list(figures)
     if len(listed) > MOST_SLICES:
         listed.sort(key=lambda f: (2.0 if f.p is None else f.p, -f.n))
