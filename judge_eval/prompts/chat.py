@@ -60,7 +60,23 @@ READING = "1"
 """The version of how replies are read and repaired; part of every form's digest, so of every cache key."""
 
 
-class Prompt(PromptRecord):
+class WritingPrompt(PromptRecord):
+    """What the prompt files for models that write have in common."""
+
+    max_tokens: int = Field(ge=16)
+    """The cap on the reply's tokens; where chunks are judged together for each of them."""
+    evidence: EvidencePolicy | None = None
+    """What becomes of a verdict that counts without sound evidence, where nobody says otherwise; None flags it.
+
+    It changes nothing that is asked, so it is not part of the digest.
+    """
+    system: str
+    contract: str
+    """The form of the reply in words; follows `system` in the same message."""
+    user: str
+
+
+class Prompt(WritingPrompt):
     """One prompt file: the texts the judge is given and the contract of its reply.
 
     The texts are `string.Template`s, filled in one pass: `$query`, `$reference` or `$answer` (whatever
@@ -71,17 +87,6 @@ class Prompt(PromptRecord):
 
     unasked = {"evidence"}  # noqa: RUF012
     mode: Literal["pointwise", "listwise"]
-    max_tokens: int = Field(ge=16)
-    """The cap on the reply's tokens; in a listwise prompt for each chunk."""
-    evidence: EvidencePolicy | None = None
-    """What becomes of a relevant verdict without sound evidence, where nobody says otherwise; None flags it.
-
-    It changes nothing that is asked, so it is not part of the digest.
-    """
-    system: str
-    contract: str
-    """The form of the reply in words; follows `system` in the same message."""
-    user: str
     chunk: str
     titled_chunk: str
 

@@ -7,10 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from judge_eval.errors import PromptError
-from judge_eval.prompts.chat import FencedForm, object_schema
+from judge_eval.prompts.chat import FencedForm, WritingPrompt, object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
 from judge_eval.prompts.records import PromptRecord, PromptScale, filler
-from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
 CLAIM_READING = "1"
@@ -45,7 +44,7 @@ _SCHEMAS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class ClaimsPrompt(PromptRecord):
+class ClaimsPrompt(WritingPrompt):
     """One prompt file about claims: the texts the judge is given and the contract of its reply.
 
     The texts are `string.Template`s, filled in one pass. In `user` stand `$mark` and `$query`, where the
@@ -58,16 +57,8 @@ class ClaimsPrompt(PromptRecord):
     mode: Literal["split", "claims", "claims-list", "together"]
     scale: PromptScale = "binary"
     """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
-    max_tokens: int = Field(ge=16)
-    """The cap on the reply's tokens; where chunks are judged together, for each of them and one more."""
     claim_tokens: int = Field(default=0, ge=0)
-    """What each claim adds to that cap."""
-    evidence: EvidencePolicy | None = None
-    """What becomes of support without sound evidence, where nobody says otherwise; None flags it."""
-    system: str
-    contract: str
-    """The form of the reply in words; follows `system` in the same message."""
-    user: str
+    """What each claim adds to the cap."""
     claim: str = ""
     chunk: str = ""
     titled_chunk: str = ""
