@@ -98,16 +98,16 @@ class Evaluator:
             package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
         evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk:
-            `flag` counts it, `required` makes it a `NoVerdict`; as the prompt says where None, else `flag`.
-        blank: What a chunk without text is, about which nobody is asked: `no_verdict` (where None) makes it a
-            `NoVerdict` with the reason `empty`, `irrelevant` gives it the lowest grade.
+            `flag` counts it, `required` makes it a `NoVerdict`; None takes the prompt's policy, else `flag`.
+        blank: What a chunk without text counts as, without a call: `no_verdict` (if None) is a `NoVerdict`
+            with the reason `empty`, `irrelevant` the lowest grade.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
         cache: The folder of the cache, `project` for one in the project (`.judge_eval/cache` at its top), or
             a database as `postgresql://...`; True takes `default_cache()`, False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
-        intervals: How the intervals of means are made; Student's t where None, robust to clusters where
-            traces carry `metadata.cluster`.
+        intervals: How the intervals of means are computed; None takes Student's t, robust to clusters if
+            traces have `metadata.cluster`.
 
     Raises:
         ConfigError: A setting cannot be used; `UnknownNameError` if a name does not exist.
@@ -219,8 +219,8 @@ class Evaluator:
                 DataFrame, an Arrow table, a `datasets.Dataset`, a list of mappings, of `Trace`s or of
                 `(query, reference, chunks)`, one of these alone, or an iterable or async iterable of them.
                 Chunks may be texts, mappings, or documents and nodes of other libraries, also with scores.
-            out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL a folder that
-                stands for it, from which the run is pushed as it goes and when it ends. None keeps the run in memory.
+            out: The folder of runs; the run is written there as it goes, in a folder of its own. For a URL it is
+                written to a local folder and pushed as it goes and when it ends. None keeps the run in memory.
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.

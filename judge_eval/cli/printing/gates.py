@@ -36,13 +36,11 @@ class RunGate:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
         if not self.gates.has_limits:
             return list(chosen)
-        from judge_eval.compare.gate import gate_limits
+        from judge_eval.compare.gate import gated_metrics
         from judge_eval.evaluator import DEFAULT_METRICS
         from judge_eval.metrics import parse_metric
 
-        names = chosen or DEFAULT_METRICS
-        there = {str(parse_metric(name)) for name in names}
-        return [*names, *dict.fromkeys(limit.metric for limit in gate_limits(self.gates) if limit.metric not in there)]
+        return [*gated_metrics([str(parse_metric(name)) for name in chosen or DEFAULT_METRICS], self.gates)]
 
     def check(self, done: EvalRun) -> Checked:
         """Compare and check the limits; a gate that failed is printed, as it must be read first."""
