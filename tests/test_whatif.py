@@ -133,7 +133,7 @@ def test_interleaving_takes_turns() -> None:
     [
         (2, {}, "2 runs make one list by"),
         (2, {"fuse": "rrf", "interleave": True}, "one of the two"),
-        (1, {"fuse": "rrf"}, "one run is not fused"),
+        (1, {"fuse": "rrf"}, "one run is neither fused"),
         (1, {}, "say what to try"),
         (1, {"cut": 0}, "cut 0: write a whole number from 1"),
         (1, {"threshold": "score>4"}, "write score>=x"),

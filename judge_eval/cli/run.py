@@ -167,9 +167,11 @@ def _sampled(
         judge = sample.judge(evaluator.judge)
         _, plan = evaluator.with_judge(judge).plan(sample.traces)
         if share < 1 and affordable(budget, plan, evaluator.stack) < 0.9:
+            unit, most = budget
+            limit = option("pool_budget", f"${most:g}" if unit == "dollars" else f"{most:g}{unit}")
             raise ConfigError(
                 f"the first three ranks and two more chunks of each trace take {plan.calls:,} calls, more than "
-                f"{option('pool_budget', f'{budget[1]:g}{budget[0]}')} pays for; raise it, or take --limit"
+                f"{limit} pays for; raise it, or take --limit"
             )
         share = affordable(budget, plan, evaluator.stack)
         if share >= 1:

@@ -57,8 +57,10 @@ class Recipe:
         """Check that the settings can be read and fit so many runs."""
         joins = (self.fuse is not None) + self.interleave
         if joins > 1 or (joins == 1) != (runs > 1):
-            several = "one run is not fused; name another" if runs == 1 else f"{runs} runs make one list by"
-            raise ConfigError(f"{several} {option('fuse', 'rrf')} or {option('interleave', True)}, one of the two")
+            if runs == 1:
+                raise ConfigError("one run is neither fused nor interleaved; name another run beside it")
+            ways = f"{option('fuse', 'rrf')} or {option('interleave', True)}"
+            raise ConfigError(f"{runs} runs make one list by {ways}, one of the two")
         if not str(self):
             raise ConfigError(f"say what to try, such as {option('cut', 5)} or {option('dedup', 'text')}")
         check_ranges({"cut": self.cut})
