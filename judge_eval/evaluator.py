@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from inspect import Signature, signature
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, TypedDict, Unpack, cast
 
 from judge_eval.background_loop import background_loop
@@ -65,6 +66,9 @@ class PolicyKeywords(TypedDict, total=False):
 
     evidence: EvidencePolicy | None
     blank: BlankPolicy | None
+
+
+_RECORDS: Mapping[str, type] = {"options": Options, "intervals": Intervals, "reader": ReadOptions}
 
 
 def default_cache() -> str | Path:
@@ -130,19 +134,16 @@ class Evaluator:
         intervals: Intervals | None = None,
         **policies: Unpack[PolicyKeywords],
     ) -> None:
-        check_names(policies, [*signature(Evaluator).parameters])
+        check_names(policies, [*signature(Evaluator).parameters], **_RECORDS)
         policy = Policies(**policies)
         if isinstance(judge, str):
             mode, judge = kind_named(judge).name, None
-        if not isinstance(model, str | Mapping) and not hasattr(model, "complete"):
-            raise ConfigError(f"a model is `provider/model`, such as 'openai/NAME', or a backend, not {type_of(model)}")
-        if not isinstance(prompt, str | Path):
-            raise ConfigError(f"prompt must be a prompt's id or the `Path` of a file, not {type_of(prompt)}")
-        if judge is not None and not hasattr(judge, "inquire"):
-            raise ConfigError(f"judge must be a judge, or the name of an installed kind, not {type_of(judge)}")
-        for name, record, kind in (("options", options, Options), ("intervals", intervals, Intervals)):
-            if record is not None and not isinstance(record, kind):
-                raise ConfigError(f"{name} must be `{kind.__name__}(...)`, not {type_of(record)}")
+        _require("model", "`provider/model`, such as 'openai/NAME', or a backend", model, str | Mapping, "complete")
+        _require("prompt", "a prompt's id or the `Path` of a file", prompt, str | Path)
+        _require("judge", "a judge, or the name of an installed kind", judge, NoneType, "inquire")
+        _require("cache", "a folder, a database's URL, True or False", cache, str | Path | bool | None)
+        for name, record in (("options", options), ("intervals", intervals)):
+            _require(name, f"`{_RECORDS[name].__name__}(...)`", record, _RECORDS[name] | None)
         self.options = options or Options()
         recorded = self.options.replay if judge is None and is_unnamed(model) else None
         mode = mode_for(model if recorded is None else recorded_model(recorded), mode)
@@ -247,6 +248,8 @@ class Evaluator:
             RunError: The run's folder cannot be written or resumed.
             StoreError: The cache cannot be used.
         """
+        _require("watch", "a function that takes the progress", watch, NoneType, "__call__")
+        _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
         resume = kept.resume
         source = self.source(data, selection)
@@ -396,6 +399,12 @@ class Evaluator:
         return streamed(cast(Any, data), self.check, reader, on_remark, self._spends)
 
 
+def _require(name: str, wanted: str, value: object, kind: type | UnionType, method: str = "") -> None:
+    """Raise `ConfigError` unless a value is of a kind, or has the method of what else it may be."""
+    if not (isinstance(value, kind) or (method and hasattr(value, method))):
+        raise ConfigError(f"{name} must be {wanted}, not {type_of(value)}")
+
+
 async def _surveyed(source: Replayable | None) -> Dataset:
     return await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
 
@@ -436,7 +445,7 @@ def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeyw
         settings: Keyword arguments of `Evaluator` and of `Evaluator.evaluate`.
     """
     own: dict[str, Any] = dict(settings)
-    check_names(own, [*signature(evaluate).parameters])
+    check_names(own, [*signature(evaluate).parameters], **_RECORDS)
     of_run = {name: own.pop(name) for name in [*own] if name in signature(Evaluator.evaluate).parameters}
     with Evaluator(model, **own) as evaluator:
         return evaluator.evaluate(data, **of_run)

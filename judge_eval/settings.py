@@ -178,11 +178,19 @@ def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, A
     return values
 
 
-def check_names(values: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Check that a function knows all keywords that it was given; raises `TypeError` with the nearest."""
+def check_names(values: Mapping[str, Any], known: Sequence[str], **records: type) -> None:
+    """Check that a function knows all keywords that it was given; raises `TypeError` with the nearest.
+
+    Args:
+        values: The keywords.
+        known: Those that it knows.
+        records: Its keywords that take a record, of whose fields people forget that they stand there.
+    """
     for name in values:
         if name not in known:
-            raise TypeError(f"unexpected keyword argument {name!r}; {advise(name, known)}")
+            inside = (keyword for keyword, record in records.items() if name in record.__annotations__)
+            where = next((f"write {keyword}={records[keyword].__name__}({name}=...)" for keyword in inside), None)
+            raise TypeError(f"unexpected keyword argument {name!r}; {where or advise(name, known)}")
 
 
 def divided(

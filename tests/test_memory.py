@@ -210,17 +210,27 @@ def test_names_and_keywords_of_a_run_are_checked_before_it_is_judged(tmp_path: P
         with pytest.raises(ConfigError, match=f"{name}:? must be a text, not (5|an int)"):
             evaluate([row], "fake/overlap", cache=False, **keywords)
     others = {"reader": {}, "out": 5, "on_invalid": "x", "shard": 1, "options": {}, "intervals": "auto", "prompt": 5}
-    for name, value in {**others, "judge": 5}.items():
+    for name, value in {**others, **dict.fromkeys(("judge", "model", "cache", "claims", "driver", "watch"), 5)}.items():
         keywords = {name: value}
         with pytest.raises(ConfigError, match=f"^{name} must be .*, not "):
-            evaluate([row], "fake/overlap", **{"cache": False, **keywords})
+            evaluate([row], **{"model": "fake/overlap", "cache": False, **keywords})
     with pytest.raises(ConfigError, match=r"is named by its `Path`: Path\('my.toml'\)"):
         evaluate([row], "fake/overlap", prompt="my.toml")
     assert not list(tmp_path.iterdir())
+    for name, where in (
+        ("timeout", "options=Options"),
+        ("method", "intervals=Intervals"),
+        ("format", "reader=ReadOptions"),
+    ):
+        inside: Any = {name: 5}
+        with pytest.raises(TypeError, match=rf"'{name}'; write {where}\({name}=...\)"):
+            evaluate([row], "fake/overlap", **inside)
     wrong: Any = {"metric": "AP@5"}
     with pytest.raises(TypeError, match="'metric'; did you mean 'metrics'"):
         evaluate([row], "fake/overlap", **wrong)
-    with pytest.raises(ConfigError, match="`provider/model`, such as 'openai/NAME', or a backend, not an int"):
+    with pytest.raises(
+        ConfigError, match="model must be `provider/model`, such as 'openai/NAME', or a backend, not an int"
+    ):
         evaluate([row], 5)  # type: ignore[arg-type]
 
 

@@ -26,7 +26,7 @@ from judge_eval.data.shapes.chunks import has_no_passage
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.safe_text import counted, public_url
+from judge_eval.safe_text import counted, public_url, type_of
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
 from judge_eval.user_text import check_text
@@ -290,6 +290,8 @@ def replayable(
     claims, reader = selection.claims, selection.reader
     if isinstance(claims, str | Path):
         claims = read_claims(claims)
+    elif not isinstance(claims, ClaimsFile | None):
+        raise ConfigError(f"claims must be a file's path or a `ClaimsFile`, not {type_of(claims)}")
     memory, shown, resources = None, None, ExitStack()
     if isinstance(data, str | Path):
         path, shown = Path(data), str(Path(data))
