@@ -173,7 +173,7 @@ def score_pool(pool: Pool, metrics: Sequence[str | Metric] | None = None, *, k: 
 def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> SystemInPool:
     places, _ = pool.lists[place]
     table, system = grades_of(pool, place), pool.systems[place]
-    # What stands below the pool's depth is no part of it: it leaves open only what reads so deep.
+    # What stands below the pool's depth is no part of it: it leaves open only what reads so deep, as an ideal list may.
     shallow = grades_of(pool, place, ranks=pool.depth)
     unique, ranks = pool.only_of(system.team), pool.ranks(place)
     at_top = (ranks > 0) & (ranks <= k)
@@ -183,6 +183,7 @@ def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> System
         if metric.spec.claims or metric.spec.soft:
             raise MetricError(f"{metric}: a pool holds grades, no claims and no probabilities; leave it out")
         within = metric.cutoff is not None and metric.cutoff <= (pool.depth or 0)
+        within &= metric.needs_total or metric.depth is not None
         scores[str(metric)] = _aggregate(pool, metric, shallow if within else table)
         perfect[str(metric)] = float(metric.compute(best_order(whole)).mean())
         losses[str(metric)] = float((metric.compute(whole) - metric.compute(left)).mean())

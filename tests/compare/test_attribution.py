@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from benchmarks.stats_attribution import TwoRuns, draw, parts_coverage, pseudo_values, split
-from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Request, import_verdicts
+from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Identity, Pointwise, Request, import_verdicts
 from judge_eval.compare.attribution import part_ends
 from judge_eval.compare.compare import compare, traces_to_ask
 from judge_eval.compare.gate import check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError, RunError
+from judge_eval.judges import Cascade, Decision
 from judge_eval.metrics import GradeTable, parse_metric
 from tests.support.verdicts import judged, traces_of
 
@@ -125,6 +126,30 @@ def test_a_model_that_the_server_calls_otherwise_is_another_judge() -> None:
     assert "by the judge (gpt-x-2026-10 to gpt-x-2026-11)" in result.sentences[0]
     assert result.warnings == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
     assert compare(runs[0], runs[0]).attributions == ()
+
+
+def test_a_stage_that_was_never_asked_is_no_other_judge() -> None:
+    """A cascade whose strong model decided nothing in one run is one judge; one whose model has a new name is not."""
+    judge, runs = Cascade(Decision(), Pointwise(), 0.9), []
+    for confidence, version in ((0.99, "1"), (0.6, "1"), (0.6, "2")):
+        models = {
+            "cheap": FakeBackend.table({"a": {"verdict": True, "confidence": confidence}}),
+            "strong": FakeBackend.table({"a": True}),
+        }
+        for name, model in models.items():
+            model.identity = Identity("fake", f"{name}-{version}")
+        with Evaluator(models, judge=judge, metrics=METRICS, cache=False) as evaluator:
+            run = evaluator.evaluate(traces_of(dict.fromkeys(NAMES, "a")))
+        backend = {"provider": "panel", "members": {"cheap": {"model": "c"}, "strong": {"model": "s"}}}
+        runs.append(run.but(manifest=run.manifest.but(backend=backend)))
+    assert [run.manifest.tally.served for run in runs[:2]] == [("cheap-1",), ("cheap-1", "strong-1")]
+    for first, second in ((0, 1), (1, 0)):
+        result = compare(runs[first], runs[second])
+        assert (result.warnings, result.attributions) == ((), ())
+    assert compare(runs[1], runs[2]).warnings == (
+        "servers called the model cheap-1, strong-1 there, cheap-2, strong-2 here",
+    )
+    assert compare(runs[0], runs[2]).attributions
 
 
 def test_imported_verdicts_are_named_by_their_files(tmp_path: Path) -> None:

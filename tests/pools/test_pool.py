@@ -65,6 +65,17 @@ def test_what_stands_below_the_depth_opens_no_metric_that_ends_above_it() -> Non
     assert [a.scores[name].headline for name in a.scores] == ["mean", "mean", "bounds", "bounds"]
 
 
+def test_an_ideal_list_of_all_that_was_retrieved_is_not_cut_at_the_depth() -> None:
+    """NDCG@2 sorts the whole list: c at rank 3 counts in its ideal, and an unjudged chunk there leaves it open."""
+    runs = [run_of("A", "xbc", relevant="bc"), run_of("B", "cbz", relevant="bc")]
+    a, b = score_pool(Pool.of(runs, depth=2), ["NDCG@2", "NDCG(ideal=top)@2"]).systems
+    assert a.scores["NDCG@2"].mean == pytest.approx(0.38685280723454163)
+    assert a.scores["NDCG(ideal=top)@2"].mean == pytest.approx(0.6309297535714575)
+    assert (b.scores["NDCG@2"].n_failed, b.scores["NDCG(ideal=top)@2"].n_failed) == (0, 0)
+    a, _ = score_pool(Pool.of([run_of("A", "xyc", relevant="y"), run_of("B", "x")], depth=2), ["NDCG@2"]).systems
+    assert a.scores["NDCG@2"].bounds == pytest.approx((0.38685280723454163, 0.6309297535714575))
+
+
 def test_runs_of_one_file_of_verdicts_were_judged_alike() -> None:
     """How many verdicts fit no chunk depends on what each run retrieved, and is no other judge."""
     grades = {("q0", c): 1 for c in "abc"}

@@ -178,7 +178,12 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
 def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
     """Return what servers called the models of two runs; None where that is alike or not known."""
     there, here = old.tally.served, new.tally.served
-    return (", ".join(there), ", ".join(here)) if there and here and there != here else None
+    members = old.backend.get("members")
+    records = members.values() if isinstance(members, dict) else (old.backend,)
+    models = {str(each.get("model")) for each in records if isinstance(each, dict)}
+    # A stage that was never asked has no name: one changed if there are more names than models.
+    differ = there and here and there != here and len({*there, *here}) > len(models)
+    return (", ".join(there), ", ".join(here)) if differ else None
 
 
 def judges_in_words(old: Manifest, new: Manifest) -> str:
