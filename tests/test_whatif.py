@@ -222,6 +222,7 @@ def test_a_winner_by_chance_is_not_shown_as_one(populations: int) -> None:
         ("k=0:10:0", {"fuse": "rrf"}, "FROM:TO:STEP"),
         ("k=0:100000:1", {"fuse": "rrf"}, "at most 101"),
         ("k=1,x", {"fuse": "rrf"}, "not a number"),
+        ("lambda=0,7", {"rerank": "mmr"}, "mmr:lambda=7.0: lambda must be between 0 and 1"),
     ],
 )
 def test_values_that_cannot_be_tried_are_refused(values: str, settings: dict[str, str], fault: str) -> None:

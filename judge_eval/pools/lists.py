@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import mmr
 from judge_eval.metrics.fusion import Fusion, Items, RankedLists, interleaved, normalised, number_in, parameters
 from judge_eval.metrics.ragged import offsets_of
@@ -118,6 +118,8 @@ class Maker:
         if recipe.rerank is not None:
             _, params = parameters(recipe.rerank, {"mmr": ("lambda",)})
             self._lambda = number_in(recipe.rerank, params.get("lambda", ".5"))
+            if not 0 <= self._lambda <= 1:
+                raise MetricError(f"{recipe.rerank}: lambda must be between 0 and 1")
 
     def lists(self, chunks: KnownChunks) -> tuple[RankedLists, Values]:
         """Make the lists of all questions of a block.

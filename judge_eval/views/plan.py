@@ -19,7 +19,7 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
         others = plan.calls - plan.splits
         yield f"{plan.splits} of the calls split references into claims; the other {others} are estimated"
     if not plan.calls:
-        yield "cost: nothing, every answer is in the cache"
+        yield f"cost: nothing, {'every answer is in the cache' if plan.hits else 'there is nothing to ask'}"
         return
     likely = expect_output(stack, plan)
     yield f"about {plan.input_tokens:,} input tokens"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,7 +120,7 @@ def unreachable(error: BaseException, timeout: float, place: str, scrub: Callabl
     names = [name for link in chain for name in (klass.__name__ for klass in type(link).__mro__)]
     connected = _SENT.intersection(type(link).__name__ for link in chain)
     sent = bool(connected) or not _NOT_SENT.intersection(names)
-    innermost = scrub(" ".join(next((str(link) for link in reversed(chain) if str(link)), "").split()))
+    innermost = scrub(" ".join(next((words for link in reversed(chain) if (words := _words(link))), "").split()))
     innermost = innermost.encode("utf-8", "replace").decode()  # no file holds a lone surrogate
     if sent and not connected and any("Timeout" in name for name in names):
         return timed_out(timeout, place)
@@ -127,6 +128,13 @@ def unreachable(error: BaseException, timeout: float, place: str, scrub: Callabl
     return TransientError(
         f"{what}: {place}: {innermost[:200] or type(chain[-1]).__name__}", kind="connection", sent=sent
     )
+
+
+def _words(error: BaseException) -> str:
+    """Return what an error says; of the system's errors the system's words, without number and address."""
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return str((isinstance(error, socket.gaierror) and error.strerror) or error)
 
 
 class EndpointOptions(TypedDict, total=False):

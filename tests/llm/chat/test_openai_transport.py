@@ -165,6 +165,8 @@ def test_refused_connection(transport: Transport) -> None:
             complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport))
     assert (caught.value.kind, caught.value.sent) == ("connection", False)
     assert "cannot connect" in caught.value.detail
+    assert "refused" in caught.value.detail
+    assert "Errno" not in caught.value.detail
 
 
 def test_reset_connection(chat: ChatServer, transport: Transport) -> None:
