@@ -1,6 +1,7 @@
 """A verb on the command line: its two help screens, and the former names of its flags."""
 
 import functools
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,11 @@ _CALLED = ("base_url", "fleet", "cascade_url", "cache")
 """The options whose addresses get a key or a password."""
 _SHOWN = ("server", "href", "label", "tags")
 """The options whose addresses are only printed."""
+
+
+def _in_one_line(paragraph: str) -> str:
+    """Join the lines of a paragraph, which a terminal breaks at its own width; examples stay."""
+    return paragraph if paragraph.startswith("Example") else paragraph.replace("\n", " ")
 
 
 class VerbCommand(TyperCommand):
@@ -44,6 +50,7 @@ class VerbCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help: of the usual options after `-h`, of all after `--help`."""
+        self.help = "\n\n".join(map(_in_one_line, inspect.cleandoc(self.help or "").split("\n\n")))
         if not ctx.meta.get(_SHORT):
             super().format_help(ctx, formatter)
             return
