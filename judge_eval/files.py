@@ -98,19 +98,24 @@ def remove_empty(*folders: Path) -> None:
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes that ask for the same folder waiting, if the system can; it leaves no file."""
+    """Make a folder, and keep others that ask for it waiting, if the system can; it leaves no file."""
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
     except ImportError:
         yield
         return
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a network file system may not support such locks
-            fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)
+    while True:
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a network file system may not support such locks
+                fcntl.flock(number, fcntl.LOCK_EX)
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.path.samestat(os.fstat(number), folder.stat()):  # else whoever held it removed it
+                yield
+                return
+        finally:
+            os.close(number)
 
 
 def hold(file: IO[bytes], *, wait: bool = True) -> bool:

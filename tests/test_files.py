@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from judge_eval.errors import mask
-from judge_eval.files import hold, replacing
+from judge_eval.files import held_folder, hold, remove_empty, replacing
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -47,6 +48,29 @@ def test_a_held_file_is_held_against_others(tmp_path: Path) -> None:
         assert not hold(second, wait=False)
         first.close()
         assert hold(second, wait=False)
+
+
+def test_a_folder_that_its_holder_removes_keeps_others_waiting(tmp_path: Path) -> None:
+    """Whoever waited for a folder that was removed holds the one that is made in its place."""
+    folder, order, waits = tmp_path / "a" / "b", list[str](), Event()
+
+    def hold_it(name: str) -> None:
+        with held_folder(folder):
+            order.append(name)
+            waits.wait(0.3)
+            order.append(name)
+
+    second, third = Thread(target=hold_it, args=("second",)), Thread(target=hold_it, args=("third",))
+    with held_folder(folder):
+        second.start()
+        waits.wait(0.1)
+        remove_empty(folder, folder.parent)
+    while not order:
+        waits.wait(0.01)
+    third.start()
+    second.join()
+    third.join()
+    assert order == ["second", "second", "third", "third"]
 
 
 def test_secrets_are_masked_the_longest_first() -> None:

@@ -36,7 +36,6 @@ def watch_judge(
     """
     replies = history.with_name(f"{history.name}.replies")
     made = absent(replies)
-    replies.mkdir(parents=True, exist_ok=True)
     with held_folder(replies):
         known = DriftHistory(history)
         if earlier is not None and not known.looks:
@@ -65,6 +64,5 @@ def watch_judge(
                 )
             known.add(look)
             shutil.rmtree(place, ignore_errors=True)
-        report = drift_report(known, notes)
-    remove_empty(replies)
-    return report
+        remove_empty(replies)
+        return drift_report(known, notes)

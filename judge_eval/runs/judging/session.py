@@ -24,6 +24,7 @@ from judge_eval.runs.folder.records import FORMAT, JUDGED, Manifest, Status, Tal
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.counting import Counting, Progress, publishing, total, with_paid
 from judge_eval.runs.judging.sources import Fingerprint
+from judge_eval.runs.keeping.mirror import is_pushed
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.rescore import scored_again
 from judge_eval.runs.scoring.scorer import Scorer
@@ -245,9 +246,9 @@ class RunSession:
                         yield self._keep(block)
             except BaseException as error:
                 self._keep(engine.take(), quietly=True)
-                failed = isinstance(error, Exception)
-                if failed and self.journal and self.journal.is_new and not self._asked:
-                    self.journal.discard()
+                failed, journal = isinstance(error, Exception), self.journal
+                if failed and journal and journal.is_new and not self._asked and not is_pushed(journal.folder):
+                    journal.discard()
                     raise
                 self._close("failed" if failed else "interrupted", quietly=True)
                 if isinstance(error, JudgeEvalError) and self.folder is not None:

@@ -83,6 +83,11 @@ def is_changed(folder: Path) -> bool:
     return changed and not note.get("bringing")
 
 
+def is_pushed(folder: Path) -> bool:
+    """Return whether a push of a run has begun: then something of it is behind the URL, which must learn its end."""
+    return "there" in read_note(folder)
+
+
 STAGING = "JUDGE_EVAL_STAGING"
 
 _urls: dict[Path, str] = {}
@@ -410,6 +415,7 @@ class _Pusher:
         manifest = (self._folder / MANIFEST).read_bytes()
         if json.loads(manifest)["status"] != "running":  # ended: from now on the whole is pushed, or nothing
             return True
+        _write_note(self._folder, {"there": {}, **read_note(self._folder)})  # it has begun
         end = self._whole_lines(now.st_size)
         here[RESULTS] = [end, now.st_mtime_ns]
         transfer.make_remote_folder(system, target)

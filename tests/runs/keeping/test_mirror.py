@@ -1,3 +1,4 @@
+import asyncio
 import json
 import shutil
 import signal
@@ -11,13 +12,15 @@ import pytest
 from typer.testing import Result
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.errors import RunError
+from judge_eval.errors import DeniedError, RunError
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping import mirror
+from judge_eval.wire import Completion, Request
 from tests.support.batching import call
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
 from tests.support.object_storage import Machine, there
+from tests.support.runs import traces
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
@@ -245,3 +248,31 @@ def test_the_storage_of_an_http_server_that_is_down_is_told(tmp_path: Path) -> N
     result = machine("runs", "list", "--out", "s3://bucket/runs", code=2)
     assert result.err.startswith("error: s3://bucket/runs")
     assert "Traceback" not in result.err
+
+
+class Refusing:
+    """A backend that refuses after a while."""
+
+    identity = None
+
+    async def complete(self, request: Request) -> Completion:
+        """Refuse."""
+        await asyncio.sleep(1.0)
+        raise DeniedError("the key is not valid")
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(("push_every", "left"), [(0.2, ["failed"]), (20.0, [])])
+def test_a_run_that_was_pushed_before_it_failed_is_pushed_as_failed(
+    place: str, push_every: float, left: list[str]
+) -> None:
+    """Whoever reads the place sees no run under way that has ended; one of which nothing was pushed leaves nothing."""
+    with Evaluator(Refusing(), cache=False) as evaluator, pytest.raises(DeniedError):
+        evaluator.evaluate(traces(2), out=place, push_every=push_every)
+    system, base = fsspec.core.url_to_fs(place)
+    manifests = [json.loads(system.cat_file(name)) for name in system.find(base) if name.endswith("manifest.json")]
+    assert [each["status"] for each in manifests] == left
+    assert not any(name.endswith("pushing.json") for name in there(place))
+    assert len(list(mirror.place_of_runs(place).glob("*"))) == len(left)
