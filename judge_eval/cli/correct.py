@@ -43,10 +43,8 @@ def correct(
     run = chosen.loaded(remark)
     names = [str(parse_metric(name)) for name in numbers.names]
     labels = labels_of(run, labelling.labels)
-    if looks is not None and sequential:
-        raise ConfigError("--looks and --sequential are two ways to look more than once; take one")
     try:
-        planned = [int(look) for look in (looks or "").split(",") if look.strip()]
+        planned = [] if looks is None else [int(look) for look in looks.split(",")]
     except ValueError:
         raise ConfigError(f"--looks {looks!r}: write numbers of traces, such as 40,80,160") from None
     corrected = correct_run(

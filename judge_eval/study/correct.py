@@ -327,7 +327,7 @@ def correct(
             (`look_levels`). The last one that is reached counts, with so many traces; otherwise as `sequential`.
 
     Raises:
-        ConfigError: Looks do not rise from `LEAST_LABELS` on.
+        ConfigError: Looks do not rise from `LEAST_LABELS` on, or are given beside `sequential`.
         DataError: Too little is labelled for every metric (for one of those that were named), or nothing is
             left unlabelled.
     """
@@ -338,6 +338,8 @@ def correct(
         notes.append(f"{empty} traces without chunks are counted; their value needs no label")
     if failed := sum(bool(result.failed) for result in run.results):
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
+    if looks and sequential:
+        raise ConfigError(f"{option('looks')} and {option('sequential')} are two ways to look more than once; take one")
     if sequential:
         notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
     level = 0.95

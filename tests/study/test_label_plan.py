@@ -126,6 +126,8 @@ def test_a_correction_at_planned_looks_takes_the_labels_up_to_the_last_one_reach
         correct(run, part, ["P@5"], looks=(60, 90))
     with pytest.raises(ConfigError, match="rising numbers"):
         correct(run, part, ["P@5"], looks=(60, 30))
+    with pytest.raises(ConfigError, match="`looks` and `sequential` are two ways"):
+        correct(run, part, ["P@5"], looks=(30, 60), sequential=True)
 
 
 def test_a_stop_by_the_width_alone_needs_no_sequence() -> None:
