@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,18 @@ def test_a_model_that_the_server_calls_otherwise_is_another_judge() -> None:
     assert "by the judge (gpt-x-2026-10 to gpt-x-2026-11)" in result.sentences[0]
     assert result.warnings == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
     assert compare(runs[0], runs[0]).attributions == ()
+
+
+def test_a_server_that_names_each_reply_fills_no_manifest() -> None:
+    """More names than models can have say nothing of versions: none is kept, and no other judge is seen in them."""
+    numbers, reply = count(), {"instruction_in_chunk": False, "reason": "", "evidence": "", "verdict": False}
+    backend, runs = FakeBackend(lambda _: Completion(json.dumps(reply), model=f"m-{next(numbers)}")), []
+    data = {name: "".join(chr(0x4E00 + place) for place in range(20)) for name in NAMES[:8]}
+    for _ in range(2):
+        with Evaluator(backend, metrics=METRICS, prompt="support/binary", cache=False) as evaluator:
+            runs.append(evaluator.evaluate(traces_of(data)))
+    assert [(run.manifest.tally.calls, run.manifest.tally.served) for run in runs] == [(160, ()), (160, ())]
+    assert compare(*runs).warnings == ()
 
 
 def test_a_stage_that_was_never_asked_is_no_other_judge() -> None:

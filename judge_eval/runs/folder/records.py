@@ -346,7 +346,8 @@ class Tally(Record):
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
     served: tuple[str, ...] = ()
-    """What servers called the models that answered; empty where they did not say, and in runs of older versions."""
+    """What servers called the models that answered; empty if they did not say or gave more than 100 names, and in runs
+    of older versions."""
     cache: dict[str, int] = Field(default_factory=dict)
     """Rows of the cache that were `refused`, and answers paid for `beside` those of another process."""
 

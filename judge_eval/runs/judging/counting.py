@@ -19,7 +19,7 @@ from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import MANIFEST, PROGRESS, RESULTS
 from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, total_counts
+from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, served_names, total_counts
 
 
 class RunCounts(Record):
@@ -101,8 +101,8 @@ class Counting:
 
     def tally(self) -> Tally:
         """Return what the run took in all its sessions, and what failed in it."""
-        served = sorted({*self.before.served, *self._outcomes.served})
-        return self.taken().but(**self._outcomes.tally(), served=tuple(served))
+        served = served_names([self.before.served, self._outcomes.served])
+        return self.taken().but(**self._outcomes.tally(), served=served)
 
     def taken(self) -> Tally:
         """Return what the calls of all sessions took, without the outcomes."""
@@ -140,7 +140,7 @@ def total(tallies: Sequence[Tally]) -> Tally:
         beyond=tuple(name for tally in tallies for name in tally.beyond)[:MOST_NAMED],
         cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
-        served=tuple(sorted({name for tally in tallies for name in tally.served})),
+        served=served_names(tally.served for tally in tallies),
     )
 
 

@@ -12,6 +12,8 @@ from judge_eval.schema import Stage, repeats_of
 Name = TypeVar("Name", bound=str)
 MOST_NAMED = 5
 """How many traces a tally names."""
+MOST_SERVED = 100
+"""How many names of models a tally holds; a server that gives more names its replies, not versions of a model."""
 
 
 @dataclass(slots=True)
@@ -23,6 +25,12 @@ class _Counted:
     unsupported: int
     fewer_votes: int
     beyond: str | None
+
+
+def served_names(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return what servers called the models, each name once; none if there are more than `MOST_SERVED`."""
+    names = {name for group in groups for name in group}
+    return tuple(sorted(names)) if len(names) <= MOST_SERVED else ()
 
 
 class OutcomeCounts:
@@ -39,7 +47,8 @@ class OutcomeCounts:
 
     def add(self, result: TraceResult) -> None:
         """Count a result."""
-        self.served.update(call.model for call in result.calls if call.model)
+        if len(self.served) <= MOST_SERVED:
+            self.served.update(call.model for call in result.calls if call.model)
         if result.position not in self._positions:
             self._positions.add(result.position)
             self.chunks += len(result.outcomes)
