@@ -213,7 +213,7 @@ _CALLS, _VOTES = b',"calls":[', b'],"votes":{'
 
 
 def _without_calls(line: bytes) -> bytes:
-    start = line.rfind(_CALLS, 0, line.find(_TRACE)) + len(_CALLS)
+    start = line.find(_CALLS, 0, line.find(_TRACE)) + len(_CALLS)  # those of parts come later
     end = line.find(_VOTES, start)
     return line if start < len(_CALLS) or end < 0 else line[:start] + line[end:]
 

@@ -16,7 +16,7 @@ from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.journal import Journal, ResultsFile, encode, read_result
 from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.schema import Call, Verdict
+from judge_eval.schema import Call, Judgment, Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces
 
@@ -55,6 +55,8 @@ def test_results_without_their_calls_are_the_same_otherwise(tmp_path: Path) -> N
     odd = ',"calls":[{"key":"x"}],"votes":{},"trace":{"chunks":['
     call = Call(key="0" * 64, chunk_ids=(odd, "b"), model=odd)
     given = [result(0), result(1).but(calls=(call, call), votes={odd: (1,)}), result(2, None).but(calls=(call,))]
+    part = Judgment(trace_id="q1", outcomes=given[1].outcomes, calls=(call,), votes={odd: (1,)})
+    given.append(result(3).but(calls=(call,), parts={"a": part, "b": part}))
     given[2] = given[2].but(
         outcomes=(Verdict(chunk_id=given[2].trace.chunks[0].id, grade=1, relevant=True, reason=odd),)
     )
@@ -63,7 +65,7 @@ def test_results_without_their_calls_are_the_same_otherwise(tmp_path: Path) -> N
     journal.close()
     actual = ResultsFile(tmp_path / "run" / RESULTS)
     assert list(actual) == given
-    assert list(actual.at(np.arange(3), calls=False)) == [each.but(calls=()) for each in given]
+    assert list(actual.at(np.arange(4), calls=False)) == [each.but(calls=()) for each in given]
 
 
 def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:
