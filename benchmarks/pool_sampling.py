@@ -103,7 +103,7 @@ def simulate(folder: Path, share: float, draws: int, listed: bool = False) -> It
         again = [_estimates(topics[at], share, 10**6 + 1000 * draw + place)[0] for place, at in enumerate(picked)]
         for cell in np.ndindex(*truth.shape):
             values = np.array(again)[:, *cell]
-            interval = mean_interval(values, limits=(0.0, max(1.0, values.max()))).interval
+            interval = mean_interval(values, limits=(min(0.0, values.min()), max(1.0, values.max()))).interval
             if interval is not None:
                 held[cell] += truth[cell] in interval
                 widths[cell] += (interval.high - interval.low) / 2

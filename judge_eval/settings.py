@@ -151,7 +151,7 @@ def _fits(kind: Any, value: Any) -> bool:
     origin = get_origin(kind) or kind
     if origin is Literal:
         return value in get_args(kind)
-    wider = {float: (int, float), tuple: (tuple, list)}.get(origin, origin)
+    wider = {float: (int, float), tuple: (tuple, list), Path: (Path, str)}.get(origin, origin)
     return kind is Any or not isinstance(wider, type | tuple) or isinstance(value, wider)
 
 

@@ -31,8 +31,9 @@ from judge_eval.stats.pool_sampling import SampledPool, draw_strata, drawn_surel
 CUTOFF = 10
 """The cutoff of the estimates if no metric of the run has one."""
 ENOUGH = 18
-"""With fewer chunks drawn by chance, a question on average, Recall, AP and NDCG have no interval: their bias, of the
-last relevant chunks that a small sample misses, would pass it."""
+"""With fewer chunks drawn by chance, a question on average, there is no interval: the bias of Recall, AP and NDCG, of
+the last relevant chunks that a small sample misses, would pass it, and P and DCG are too skewed for one, unless all of
+the first K ranks were judged."""
 SHARES = (0.1, 0.2, 0.3, 0.5)
 _BUDGET = re.compile(r"(\$)?\s*([0-9]+(?:\.[0-9]+)?)\s*(calls|tokens)?")
 
@@ -174,8 +175,8 @@ class SampleReport(Record):
     drawn: float
     """How many chunks of a question were drawn by chance, on average; of those that were judged in full none."""
     figures: dict[str, Figure]
-    """By metric the mean over questions; the interval covers the choice of questions and of chunks. None for ratios if
-    fewer than `ENOUGH` were drawn."""
+    """By metric the mean over questions; the interval covers the choice of questions and of chunks. None if fewer than
+    `ENOUGH` were drawn and chunks that the metric reads were not judged."""
     half_widths: dict[str, tuple[float | None, ...]]
     """By metric about half the width of the interval if other shares (`SHARES`) of the chunks were judged."""
 
@@ -191,7 +192,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         return None
     k = k or first_cutoff(run.manifest.metrics)
     scale, cluster = scale_of(run), run.manifest.intervals.cluster
-    values, variances, clusters, chances, chunks, judged = [], [], [], [], 0, 0
+    values, variances, clusters, chances, chunks, judged, whole = [], [], [], [], 0, 0, True
     for result in run.results:
         trace, listed = result.trace, len(result.outcomes)
         known = {} if trace.pool is None else trace.pool.grades
@@ -205,6 +206,7 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
         clusters.append(cluster_of(trace, cluster))
         if not pool.judged.all():
             chances.append(int(pool.judged[np.array(strata) > 0].sum()))
+        whole &= bool(pool.judged[: min(k, listed)].all())
         chunks, judged, names = chunks + listed, judged + int(pool.judged[:listed].sum()), list(estimates)
     if not values:
         return None
@@ -213,9 +215,9 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
     figures, halves, drawn = {}, {}, float(np.mean(chances)) if chances else 0.0
     for column, name in enumerate(names):
         most = None if name.startswith("DCG") else max(1.0, float(table[:, column].max()))
-        limits = (0.0, most)  # an unbiased estimate may pass 1
+        limits = (min(0.0, float(table[:, column].min())), most)  # an unbiased estimate may pass both ends
         figure = Figure.of(mean_interval(table[:, column], clusters=fill_clusters(clusters), limits=limits))
-        if chances and drawn < ENOUGH and not name.startswith(("P@", "DCG")):
+        if chances and drawn < ENOUGH and not (whole and name.startswith(("P@", "DCG"))):
             figure = figure.but(interval=None)
         figures[name] = figure
         halves[name] = _half_widths(figure, float(sampling[column]), share)

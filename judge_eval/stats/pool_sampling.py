@@ -88,7 +88,8 @@ class SampledPool:
     """The pool of one question, of which a stratified sample was judged.
 
     Sums are weighted by 1 / (the chance to be judged), Horvitz and Thompson (1952): P@K, DCG@K and the count of
-    relevant chunks are unbiased. AP, Recall and NDCG are ratios; the bias of these is reduced as by Beale (1962).
+    relevant chunks are unbiased. AP, Recall and NDCG are ratios; the bias of these is reduced as by Beale (1962), and
+    that of Recall goes where the sample holds at most one relevant chunk by chance.
 
     Args:
         grades: One of each chunk, -1 if it was not judged.
@@ -155,11 +156,30 @@ class SampledPool:
         above, ups = self._precisions(listed[self.hits[listed]], ranks)
         return {
             f"P@{k}": Sampled(self.total(precision), self.covariance(precision, precision)),
-            f"Recall@{k}": self._ratio(k * self.total(precision), self.relevant, k * precision, hits),
+            f"Recall@{k}": self._recall(top, k),
             "AP": self._ratio(above, self.relevant, ups, hits),
             f"DCG@{k}": Sampled(self.total(dcg), self.covariance(dcg, dcg)),
             f"NDCG@{k}": self._ratio(self.total(dcg), ideal, dcg, steps),
         }
+
+    def _recall(self, top: Flags, k: int) -> Sampled:
+        """Return the share of the relevant chunks that stand in the top K.
+
+        A sample often misses the last relevant chunk of a question with few, and the ratio is too high then. But
+        1 / R = integral of t^(R - 1) over [0, 1], and with weight w the term 1 + w (t - 1) of a relevant chunk drawn by
+        chance is an unbiased estimate of t to the number of those it stands for, as long as it is the only one. With r
+        others that were drawn for sure, each of these counts 1 / r - w / (r (r + 1)), and the chunk itself w / (r + 1).
+        It is taken where at most K chunks are relevant: with more the ratio is as good, and less noisy.
+        """
+        above, below = (self.hits & top).astype(np.float64), self.hits.astype(np.float64)
+        ratio = self._ratio(self.total(above), self.relevant, above, below)
+        by_chance = self.hits & (self.weights > 1)
+        if not self.hits.any() or by_chance.sum() > 1 or self.relevant > k:
+            return ratio
+        sure = self.hits & ~by_chance
+        r, w = int(sure.sum()), float(self.weights[by_chance].sum())
+        value = int((sure & top).sum()) * (1 / r - w / (r * (r + 1))) if r else 0.0
+        return Sampled(value + w * int((by_chance & top).sum()) / (r + 1), ratio.variance)
 
     def _precisions(self, hits: Ints, ranks: Floats) -> tuple[float, Floats]:
         """Return the sum of precisions at relevant ranks, and by how much each chunk's weight moves it."""

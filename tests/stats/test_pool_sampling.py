@@ -42,6 +42,15 @@ def test_sums_are_unbiased_over_all_samples() -> None:
     assert np.mean(sums) == pytest.approx(precisions)
 
 
+@pytest.mark.parametrize("place", range(3, 12))
+def test_recall_is_unbiased_where_one_relevant_chunk_can_be_missed(place: int) -> None:
+    """Over all samples it averages to the truth, wherever that chunk stands; the ratio of sums does not."""
+    grades = np.where(np.arange(12) == place, 1, np.where(STRATA == 0, GRADES, 0))
+    samples = [SampledPool(np.where(each >= 0, grades, -1), STRATA) for each in every_sample()]
+    truth = SampledPool(grades, np.zeros(12, dtype=int)).estimates(RANKED, 5)["Recall@5"].value
+    assert np.mean([pool.estimates(RANKED, 5)["Recall@5"].value for pool in samples]) == pytest.approx(truth)
+
+
 def test_the_variance_of_a_sum_is_unbiased() -> None:
     """The estimated variance of P@5 averages to the variance of the estimates over all samples."""
     estimates = [SampledPool(grades, STRATA).estimates(RANKED, 5)["P@5"] for grades in every_sample()]

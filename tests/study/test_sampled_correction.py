@@ -28,10 +28,10 @@ TRACES = [
 ]
 
 
-def part(seed: int) -> EvalRun:
-    """Judge a quarter of the chunks, with a judge that is wrong in a fifth."""
+def part(seed: int, share: float = 0.25) -> EvalRun:
+    """Judge a part of the chunks, with a judge that is wrong in a fifth."""
     with Evaluator(FakeBackend.table(JUDGE), metrics=[f"P@{K}", f"DCG@{K}", f"AP@{K}"], cache=False) as evaluator:
-        sample = sample_pool(TRACES, 0.25, k=K, seed=seed)
+        sample = sample_pool(TRACES, share, k=K, seed=seed)
         return evaluator.with_judge(sample.judge(evaluator.judge)).evaluate(sample.traces)
 
 
@@ -67,3 +67,12 @@ def test_metrics_that_are_no_sums_are_refused() -> None:
     """AP of a sample is a ratio: labels of single chunks do not correct it, which is said."""
     with pytest.raises(DataError, match="correct P and DCG alone"):
         correct(part(0), some(0), [f"AP@{K}"])
+
+
+@pytest.mark.parametrize(("cutoff", "share", "known"), [(K, 0.9, True), (K, 0.3, False), (3, 0.3, True)])
+def test_a_sum_of_few_drawn_chunks_has_no_interval(cutoff: int, share: float, known: bool) -> None:
+    """P of a question with fewer than 18 chunks drawn by chance has none, unless all that it reads was judged."""
+    report = sample_report(part(0, share), cutoff)
+    assert report is not None
+    assert (report.figures[f"P@{cutoff}"].interval is not None) == known
+    assert (report.figures[f"DCG@{cutoff}"].interval is not None) == known
