@@ -233,7 +233,7 @@ def test_a_lost_state_costs_no_reply(tmp_path: Path, data: Path) -> None:
         text = kept.pop(missing)
         missing.unlink()
         (folder / "batch.json").unlink()
-        assert "the replies in it are kept" in call("batch", "status", folder, code=2).output
+        assert "its replies are kept" in call("batch", "status", folder, code=2).output
         output = export(server, data, folder, "--max-requests", 20, code=2).output
         assert "`batch submit` looks for them" in output
         assert "found again as batch-2" in call("batch", "submit", folder).output

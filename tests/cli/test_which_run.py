@@ -2,22 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from judge_eval.errors import FatalCallError
-from judge_eval.evaluator import Evaluator
-from judge_eval.llm.fake.fake_backend import FakeBackend
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
+from tests.support.runs import leave_failed
 
 FAKE = ("--model", "fake/overlap", "-q")
 PIZZA = FIXTURES / "pizza.jsonl"
-
-
-def fail(label: str | None = None) -> None:
-    """Leave a failed run without a verdict: its first reply is paid for and unreadable, the next call ends it."""
-    replies = iter(["?"])
-    backend = FakeBackend(lambda _: next(replies, FatalCallError("the key expired")))
-    with Evaluator(backend, cache=False) as evaluator, pytest.raises(FatalCallError):
-        evaluator.evaluate(PIZZA, out="runs", label=label)
 
 
 def test_a_run_without_a_key_leaves_no_folder(desk: Desk) -> None:
@@ -38,7 +28,7 @@ def test_a_failed_run_does_not_shadow_a_good_one(desk: Desk) -> None:
     """`latest` and `label:x` pass over a run that failed, and say which they took and why."""
     assert desk("run", PIZZA, *FAKE, "--label", "main").code == 0
     good = run_id(desk, "show", "latest")
-    fail("main")
+    leave_failed(PIZZA, "main")
     for name in ("latest", "label:main"):
         result = desk("show", name)
         assert (result.code, f"\nrun {good}" in result.out) == (0, True)
@@ -51,7 +41,7 @@ def test_a_failed_run_does_not_shadow_a_good_one(desk: Desk) -> None:
 
 def test_what_is_not_newer_than_the_newest_good_run_is_no_matter(desk: Desk) -> None:
     """Nothing is said where the newest run is taken, whatever older ones became."""
-    fail()
+    leave_failed(PIZZA)
     assert desk("run", PIZZA, *FAKE).code == 0
     assert desk("show", "latest").err == ""
 
@@ -78,7 +68,7 @@ def test_a_retriever_that_found_nothing_makes_no_empty_run(desk: Desk) -> None:
 
 def test_where_no_run_has_a_verdict_the_newest_is_shown_and_that_is_said(desk: Desk) -> None:
     """With nothing better the failed run is shown, with the reason."""
-    fail()
+    leave_failed(PIZZA)
     result = desk("show", "latest")
     assert result.code == 0
     assert "which failed without a verdict; no other run has verdicts" in result.err
@@ -88,7 +78,7 @@ def test_where_no_run_has_a_verdict_the_newest_is_shown_and_that_is_said(desk: D
 def test_going_on_takes_the_newest_whatever_became_of_it(desk: Desk, name: str) -> None:
     """`run --resume latest` goes on with the run that failed, which is what it is for."""
     assert desk("run", PIZZA, *FAKE, "--label", "main").code == 0
-    fail("main")
+    leave_failed(PIZZA, "main")
     result = desk("run", PIZZA, *FAKE, "--label", "main", "--resume", name)
     assert "cannot resume" in result.err, result.err
     assert "passed over" not in result.err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from judge_eval.errors import FatalCallError
 from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.schema import Trace
@@ -54,3 +56,11 @@ def things(count: int, chunks: int = 3) -> list[Trace]:
 def unnamed(results: bytes) -> bytes:
     """Leave out the server's ids of requests, which differ between runs that agree otherwise."""
     return re.sub(rb'"request_id":"[^"]*"', b"", results)
+
+
+def leave_failed(data: Path, label: str | None = None) -> None:
+    """Leave a failed run without a verdict in `runs`: its first reply is paid and unreadable, the next call ends it."""
+    replies = iter(["?"])
+    backend = FakeBackend(lambda _: next(replies, FatalCallError("the key expired")))
+    with suppress(FatalCallError), Evaluator(backend, cache=False) as evaluator:
+        evaluator.evaluate(data, out="runs", label=label)
