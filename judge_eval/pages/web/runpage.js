@@ -69,6 +69,7 @@ function figures(data, list) {
 }
 
 export async function runPage(root, source, served) {
+  delete document.documentElement.dataset.ready; // until it is drawn, anew too
   const data = await source.page();
   const name = data.head.label || data.head.id.slice(0, 8);
   document.title = `${name} · judge_eval`;
