@@ -125,7 +125,8 @@ def test_fatal_error_of_a_worker_ends_the_run(cluster: object, tmp_path: Path) -
             pytest.raises(FatalCallError, match="Incorrect API key") as caught,
         ):
             evaluator.evaluate(things(50, 2), out=tmp_path / "runs", driver=RayDriver(evaluator, workers=2))
-        assert caught.value.run_folder is not None
+        assert caught.value.run_folder is None
+    assert not (tmp_path / "runs").exists()  # as on one machine, a run without an answer leaves nothing
 
 
 @pytest.mark.timeout(300)
