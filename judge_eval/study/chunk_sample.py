@@ -11,7 +11,7 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.stats._arrays import Floats
 from judge_eval.stats.sampling import unequal_sample
-from judge_eval.study.correct import expected_metric, uses_chunks
+from judge_eval.study.chunk_means import expected_metric, uses_chunks
 from judge_eval.study.sample import Chosen, mixed_shares
 
 GUESSES = {True: 0.75, False: 0.1, None: 0.4}

@@ -2,250 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import ConfigError, DataError
-from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.sampled import drawn_weights, is_sampled
-from judge_eval.safe_text import interval, number
-from judge_eval.schema import Scale
 from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
-from judge_eval.stats._arrays import Floats, Ints, group_sums
-from judge_eval.stats.chunk_correction import (
-    ChunkLabels,
-    RelevanceModel,
-    bare_rank,
-    beside_labels_alone,
-    chunk_mean,
-    chunk_weights,
-    expected_by_verdict,
-)
 from judge_eval.stats.correction import LEAST_LABELS
 from judge_eval.stats.estimate import Interval, ends_of
-from judge_eval.stats.intervals import Limits
 from judge_eval.stats.sequential import look_levels, sequential_mean
-from judge_eval.study.matching import label_scale, match_labels
+from judge_eval.study.chunk_means import mean_of_chunks, uses_chunks
+from judge_eval.study.matching import match_labels
 from judge_eval.study.systems import metric_both_ways
-
-FAILED = -1
-"""Stands for a failed verdict among the grades of the judge."""
-
-
-def uses_chunks(metric: str) -> bool:
-    """Tell whether labels of single chunks help to estimate the mean of a metric."""
-    parsed = parse_metric(metric)
-    return parsed.spec.additive or expected_metric(parsed) is not None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChunkSample:
-    """The chunks of a run that a metric reads, in the order of its results, and which are labelled."""
-
-    trace: Ints
-    """The place of each one's trace, shape (M,)."""
-    rank: Ints
-    """From 0."""
-    grade: Ints
-    """What the judge said; `FAILED` without a verdict."""
-    verdict: Ints
-    """The same, numbered from 0; a failed verdict has a number too."""
-    labelled: Ints
-    """The places of the labelled ones, shape (n,)."""
-    label: Ints
-    """Their labels."""
-    weight: Floats
-    """One over their chances to be labelled."""
-    share: Floats
-    """One over the chance of each chunk to be judged, shape (M,): 1 unless the run judged a sample."""
-    lengths: Ints
-    """How many chunks each trace has, shape (N,)."""
-
-    @classmethod
-    def of(cls, run: Run, labels: Labels, depth: int | None) -> ChunkSample:
-        """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance.
-
-        The labelled chunks of a sample that is labelled in part are a random part of it. Chunks that a run did not draw
-        to be judged are not among them.
-        """
-        trace, rank, grades, label, share = [], [], [], [], []
-        traces, chunks, drawn = [], [], []
-        sampled = is_sampled(run)
-        for place, result in enumerate(run.results):
-            shares = drawn_weights(result) if sampled else [1.0] * len(result.outcomes)
-            for k, outcome in enumerate(result.outcomes[:depth]):
-                if not shares[k]:
-                    continue
-                share.append(shares[k])
-                trace.append(place)
-                rank.append(k)
-                grades.append(outcome.grade if outcome.kind == "verdict" else FAILED)
-                key = (result.trace_id, outcome.chunk_id)
-                label.append(labels.grades.get(key, FAILED))
-                if key in labels.chunk_chances:
-                    drawn.append(k)
-                if key in labels.grades:
-                    traces.append(labels.chances.get(result.trace_id))
-                    chunks.append(labels.chunk_chances.get(key))
-        codes = np.unique(np.array(grades, dtype=np.int64), return_inverse=True)[1].reshape(-1)
-        ranks, marks = np.array(rank, dtype=np.int64), np.array(label, dtype=np.int64)
-        labelled = np.flatnonzero(marks >= 0)
-        chances = _complete(chunks, "chunk_probability")
-        if chances is None:
-            # Of a rank of which a sample was judged few are left, so these count as one.
-            parts = np.array(share) > 1
-            if parts.any() and not parts[labelled].any():
-                raise ValueError("no chunk of those that were drawn by chance is labelled; label some of them too")
-            alike = np.where(parts, ranks.max(initial=0) + 1, ranks)
-            weight = chunk_weights(alike, labelled, _complete(traces, "probability"))
-        elif ranks.max(initial=0) > (deepest := max(drawn)):  # no chunk below had a chance
-            raise bare_rank(deepest + 1)
-        else:
-            weight = len(drawn) / chances / len(chances)
-        lengths = np.array([len(result.outcomes) for result in run.results], dtype=np.int64)
-        return cls(
-            np.array(trace, dtype=np.int64),
-            ranks,
-            np.array(grades, dtype=np.int64),
-            codes.astype(np.int64),
-            labelled,
-            marks[labelled],
-            weight,
-            np.array(share, dtype=np.float64),
-            lengths,
-        )
-
-
-def _complete(chances: Sequence[float | None], name: str) -> Floats | None:
-    known = [chance for chance in chances if chance is not None]
-    if not known:
-        return None
-    if len(known) < len(chances):
-        raise DataError(f"{len(known)} of {len(chances)} labelled chunks have a `{name}`; add it to all or to none")
-    return np.array(known)
-
-
-def mean_of_chunks(
-    run: Run,
-    labels: Labels,
-    metric: str,
-    *,
-    threshold: int | None = None,
-    clusters: Sequence[Hashable] | None = None,
-    limits: Limits | None = None,
-    judge_only: float = 0.0,
-    alone: bool = True,
-) -> tuple[CorrectedMean, int]:
-    """Estimate the mean of a metric (see `uses_chunks`) from labels of single chunks and all verdicts."""
-    # A failed verdict counts as one more thing that the judge can say. Without a `chunk_probability` every chunk of a
-    # rank is taken to have had the same chance to be labelled, given its trace's. `clusters` holds the cluster of each
-    # trace, `limits` the least and the greatest value of one, `judge_only` the mean under the judge's verdicts. Returns
-    # also how many labelled chunks the mean rests on; too few raise `ValueError`. Without `alone` what the labels say
-    # without the judge is left open, which halves the time.
-    parsed = parse_metric(metric)
-    if is_sampled(run) and not parsed.spec.additive:
-        raise ValueError("the run judged a sample of its chunks; labels of single chunks correct P and DCG alone")
-    scale = label_scale(labels, scale_of(run), threshold)
-    sample = ChunkSample.of(run, labels, parsed.cutoff)
-    if is_sampled(run):
-        judge_only = _judged_alone(sample, parsed, scale_of(run))
-    estimate = _additive if parsed.spec.additive else _modelled
-    means = []
-    for verdict in (sample.verdict, np.zeros_like(sample.verdict))[: 1 + alone]:
-        base, chunks = estimate(sample, verdict, parsed, scale)
-        means.append(chunk_mean(base, chunks, clusters=clusters, limits=limits))
-    count = int(sample.labelled.size)
-    if not alone:
-        return means[0], count
-    made = beside_labels_alone(means[0], means[1], count, judge_only)
-    if len(set(labels.chunk_chances.values())) > 1:  # chances went by the verdicts: there is no choice without a judge
-        made = replace(made, effective_n=None)
-    return made, count
-
-
-def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
-    """Split a metric that is a sum over chunks: what the verdicts expect of each trace, and the labels."""
-    parts = _parts(sample, metric, scale) * sample.share[:, None]  # (M, grades)
-    grades = np.eye(parts.shape[1])[sample.label - scale.minimum]
-    shares = expected_by_verdict(verdict, sample.labelled, grades, sample.weight)
-    expected = (shares * parts).sum(axis=1)
-    base = group_sums(expected, sample.trace, sample.lengths.size)
-    here = sample.labelled
-    own = parts[here, sample.label - scale.minimum]
-    return base, ChunkLabels(sample.trace[here], np.ones(here.size), own, expected[here], sample.weight)
-
-
-def _judged_alone(sample: ChunkSample, metric: Metric, scale: Scale) -> float:
-    """Estimate a sum over all chunks from the verdicts on a sample; a failed one counts as the others on average."""
-    parts, there = _parts(sample, metric, scale) * sample.share[:, None], sample.grade != FAILED
-    own = parts[there, sample.grade[there] - scale.minimum]
-    usual = own.sum() / max(sample.share[there].sum(), 1e-300)
-    return float(own.sum() + usual * sample.share[~there].sum()) / sample.lengths.size
-
-
-def _parts(sample: ChunkSample, metric: Metric, scale: Scale) -> Floats:
-    """Return what each chunk adds to its trace's value with each grade, shape (M, grades)."""
-    width = scale.maximum - scale.minimum + 1
-    parts = np.zeros((sample.trace.size, width))
-    lengths = sample.lengths[sample.trace]
-    for length in np.unique(lengths).tolist():
-        here = lengths == length
-        depth = min(length, int(sample.rank[here].max()) + 1)
-        grid = np.zeros((depth, width, length), dtype=np.int8)
-        for rank in range(depth):
-            grid[rank, :, rank] = np.arange(width)
-        flat = grid.reshape(-1, length)
-        offsets = np.arange(len(flat) + 1, dtype=np.int64) * length
-        least, most = scale.relevant - scale.minimum, scale.maximum - scale.minimum
-        table = GradeTable(flat.reshape(-1), offsets, relevant=least, maximum=most)
-        parts[here] = metric.compute(table).reshape(depth, width)[sample.rank[here]]
-    return parts
-
-
-def expected_metric(metric: Metric) -> Metric | None:
-    """Return the metric that is the mean of another one over chunks that are relevant by chance."""
-    if metric.spec.expected_by is None or metric.params:
-        return None
-    return parse_metric(metric.spec.expected_by + ("" if metric.cutoff is None else f"@{metric.cutoff}"))
-
-
-def relevance_model(sample: ChunkSample, verdict: Ints, scale: Scale) -> tuple[RelevanceModel, Floats]:
-    """Fit how likely each chunk is relevant; return also the labels as 0 and 1."""
-    cells = np.zeros((sample.lengths.size, int(sample.rank.max(initial=0)) + 1), dtype=np.int64)
-    there = np.zeros(cells.shape)
-    cells[sample.trace, sample.rank], there[sample.trace, sample.rank] = verdict, 1.0
-    trace, rank = sample.trace[sample.labelled], sample.rank[sample.labelled]
-    label = (sample.label >= scale.relevant).astype(np.float64)
-    return RelevanceModel.fit(cells, there, trace, rank, label, sample.weight), label
-
-
-def _modelled(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
-    """Model which chunks are relevant, for a metric that is not a sum over chunks."""
-    expecting = expected_metric(metric)
-    assert expecting is not None
-    width = int(sample.rank.max(initial=0)) + 1
-    model, label = relevance_model(sample, verdict, scale)
-    trace, rank = sample.trace[sample.labelled], sample.rank[sample.labelled]
-
-    def expect(chances: Floats) -> Floats:
-        # A chunk that is not there is never relevant.
-        offsets = np.arange(len(chances) + 1, dtype=np.int64) * width
-        grades = np.zeros(chances.size, dtype=np.int8)
-        return expecting.compute(GradeTable(grades, offsets, maximum=1, probable=np.clip(chances.ravel(), 0, 1)))
-
-    effect, expected = model.effect(expect, trace, rank), model.relevance[trace, rank]
-    return model.expect(expect), ChunkLabels(trace, effect, label, expected, sample.weight)
 
 
 class Corrected(Record):
@@ -530,74 +309,3 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     mine = (pairs.judge >= own).astype(int).tolist()
     rate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
     return Rate.model_validate({**asdict(rate), "interval": ends_of(rate.interval)})
-
-
-_SLIGHT = 0.0005
-"""A difference that four decimals hardly show."""
-
-
-def worth(effective_n: float | None, chunks: int = 0) -> str:
-    """Say what the labels are worth together with the judge; empty where no error could be estimated."""
-    return "" if effective_n is None else f"{effective_n:.0f} {'chunk ' if chunks else ''}labels"
-
-
-def explain_mean(m: Corrected) -> list[str]:
-    """Explain a corrected mean: a sentence a number."""
-    span = f" (95% interval {interval(m.interval)})" if m.interval else ""
-    if m.chunks:
-        return _explain_chunks(m, span)
-    sentences = [
-        f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
-        "from their labels and the judge together",
-        f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
-        f"labels alone {number(m.labels_only)}: the mean of the {m.n_labelled:,} labelled traces, without the judge",
-        f"weight of the judge {m.power:.2f}: how far its verdicts move the estimate, from 0 (the labels "
-        "alone count) to 1 (its verdicts count in full)",
-    ]
-    if m.effective_n is not None:
-        sentences.append(
-            f"worth {worth(m.effective_n)}: as sure as {m.effective_n:.0f} traces labelled by people without "
-            f"a judge; {m.n_labelled:,} were labelled, so the judge {_gained(m.effective_n, m.n_labelled)}"
-        )
-    return sentences
-
-
-def _explain_chunks(m: Corrected, span: str) -> list[str]:
-    sentences = [
-        f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
-        f"from their labels of {m.chunks:,} chunks in {m.n_labelled:,} traces and the judge together",
-        f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
-        f"labels alone {number(m.labels_only)}: the same from the labelled chunks, without the judge",
-    ]
-    if m.effective_n is not None:
-        sentences.append(
-            f"worth {worth(m.effective_n, m.chunks)}: as sure as that many labelled chunks without a judge; "
-            f"{m.chunks:,} were labelled, so the judge {_gained(m.effective_n, m.chunks)}"
-        )
-    return sentences
-
-
-def explain_rate(rate: Rate) -> list[str]:
-    """Explain the share of relevant chunks: a sentence a number."""
-    accepted, rejected = (f"{100 * share:.0f}" for share in (rate.sensitivity, rate.specificity))
-    span = f" (95% interval {interval(rate.interval)})" if rate.interval else ""
-    return [
-        "corrected: not possible, because the judge is not better than chance"
-        if rate.value is None
-        else f"corrected {number(rate.value)}{span}: corrected for the judge's errors",
-        f"judge alone {number(rate.judge_only)}: the share of chunks that it calls relevant",
-        f"sensitivity {number(rate.sensitivity)}: of 100 relevant chunks it finds {accepted}",
-        f"specificity {number(rate.specificity)}: of 100 irrelevant chunks it rejects {rejected}",
-    ]
-
-
-def _off(judge: float, corrected: float) -> str:
-    gap = judge - corrected
-    if abs(gap) < _SLIGHT:
-        return "as good as the corrected one"
-    return f"{abs(gap):.4f} {'above' if gap > 0 else 'below'} the corrected one"
-
-
-def _gained(effective: float, labelled: int) -> str:
-    gain = round(effective - labelled)
-    return f"saved the labelling of {gain} more" if gain > 0 else "saved no labels"

@@ -16,15 +16,9 @@ from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome
 from judge_eval.spelling import option
 from judge_eval.stats._arrays import Floats
+from judge_eval.study.chunk_means import ChunkSample, expected_metric, relevance_model, uses_chunks
 from judge_eval.study.chunk_sample import ChunkWorth, choose_chunks, chunk_worth
-from judge_eval.study.correct import (
-    ChunkSample,
-    expected_metric,
-    mean_by_chunks,
-    mean_by_traces,
-    relevance_model,
-    uses_chunks,
-)
+from judge_eval.study.correct import mean_by_chunks, mean_by_traces
 from judge_eval.study.matching import label_scale
 from judge_eval.study.sample import Chosen, choose_traces
 from judge_eval.study.systems import metric_both_ways

@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
+from judge_eval.safe_text import interval, number
+from judge_eval.study.correct import Corrected, Correction, Rate
 from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
+
+_SLIGHT = 0.0005
+"""A difference that four decimals hardly show."""
 
 
 def correction_view(corrected: Correction) -> View:
@@ -61,3 +65,70 @@ def label_plan_sentences(plan: LabelPlan, taken: PlannedSample) -> Iterator[str]
     if best.unit != taken.unit and best.chunks < 0.9 * taken.chunks:
         other = "labels of single chunks" if best.unit == "chunks" else "labels of whole traces"
         yield f"{other} would take fewer chunks to read"
+
+
+def worth(effective_n: float | None, chunks: int = 0) -> str:
+    """Say what the labels are worth together with the judge; empty where no error could be estimated."""
+    return "" if effective_n is None else f"{effective_n:.0f} {'chunk ' if chunks else ''}labels"
+
+
+def explain_mean(m: Corrected) -> list[str]:
+    """Explain a corrected mean: a sentence a number."""
+    span = f" (95% interval {interval(m.interval)})" if m.interval else ""
+    if m.chunks:
+        return _explain_chunks(m, span)
+    sentences = [
+        f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
+        "from their labels and the judge together",
+        f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
+        f"labels alone {number(m.labels_only)}: the mean of the {m.n_labelled:,} labelled traces, without the judge",
+        f"weight of the judge {m.power:.2f}: how far its verdicts move the estimate, from 0 (the labels "
+        "alone count) to 1 (its verdicts count in full)",
+    ]
+    if m.effective_n is not None:
+        sentences.append(
+            f"worth {worth(m.effective_n)}: as sure as {m.effective_n:.0f} traces labelled by people without "
+            f"a judge; {m.n_labelled:,} were labelled, so the judge {_gained(m.effective_n, m.n_labelled)}"
+        )
+    return sentences
+
+
+def _explain_chunks(m: Corrected, span: str) -> list[str]:
+    sentences = [
+        f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
+        f"from their labels of {m.chunks:,} chunks in {m.n_labelled:,} traces and the judge together",
+        f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
+        f"labels alone {number(m.labels_only)}: the same from the labelled chunks, without the judge",
+    ]
+    if m.effective_n is not None:
+        sentences.append(
+            f"worth {worth(m.effective_n, m.chunks)}: as sure as that many labelled chunks without a judge; "
+            f"{m.chunks:,} were labelled, so the judge {_gained(m.effective_n, m.chunks)}"
+        )
+    return sentences
+
+
+def explain_rate(rate: Rate) -> list[str]:
+    """Explain the share of relevant chunks: a sentence a number."""
+    accepted, rejected = (f"{100 * share:.0f}" for share in (rate.sensitivity, rate.specificity))
+    span = f" (95% interval {interval(rate.interval)})" if rate.interval else ""
+    return [
+        "corrected: not possible, because the judge is not better than chance"
+        if rate.value is None
+        else f"corrected {number(rate.value)}{span}: corrected for the judge's errors",
+        f"judge alone {number(rate.judge_only)}: the share of chunks that it calls relevant",
+        f"sensitivity {number(rate.sensitivity)}: of 100 relevant chunks it finds {accepted}",
+        f"specificity {number(rate.specificity)}: of 100 irrelevant chunks it rejects {rejected}",
+    ]
+
+
+def _off(judge: float, corrected: float) -> str:
+    gap = judge - corrected
+    if abs(gap) < _SLIGHT:
+        return "as good as the corrected one"
+    return f"{abs(gap):.4f} {'above' if gap > 0 else 'below'} the corrected one"
+
+
+def _gained(effective: float, labelled: int) -> str:
+    gain = round(effective - labelled)
+    return f"saved the labelling of {gain} more" if gain > 0 else "saved no labels"

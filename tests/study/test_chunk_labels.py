@@ -11,7 +11,8 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
-from judge_eval.study.correct import correct, explain_mean
+from judge_eval.study.correct import correct
+from judge_eval.views.correction import explain_mean
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:03d}" for k in range(200)]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from judge_eval.data.labels import Labels
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.study.agree import agree
-from judge_eval.study.correct import Corrected, explain_mean, worth
+from judge_eval.study.correct import Corrected
 from judge_eval.views.agreement import evidence_sentence, first_figures, ranking_sentence, trust_sentence
+from judge_eval.views.correction import explain_mean, worth
 from tests.support.verdicts import judged, traces_of
 
 
