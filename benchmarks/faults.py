@@ -1,10 +1,10 @@
 """Runs a dataset against a server full of faults and compares every verdict with the fault-free run's.
 
 Run `python -m benchmarks.faults`. First it times 1,000 verdicts against faults at random, a server that names
-a quota once, and hangs with `hedge="auto"`, in turn with the same stack without any hold (a fixed number in
-flight). Then the whole command: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the
-connection, 0.5% hang; every verdict must be there and equal the fault-free run's. A second part fails one
-trace for good: exactly that one must be failed and named.
+a quota once, and hangs, in turn with the same stack without any hold (a fixed number in flight). Then the
+whole command: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the connection, 0.5% hang;
+every verdict must be there and equal the fault-free run's. A second part fails one trace for good: exactly
+that one must be failed and named.
 """
 
 from __future__ import annotations

@@ -87,21 +87,17 @@ def pacing(verdicts: int, rounds: int) -> None:
         requests = [request for trace in open_dataset(data) for request in next(judge.inquire(trace))]
         for scenario, faults in SCENARIOS.items():
             for width in (16, 64):
-                took: dict[str, list[float]] = {"no hold": [], "as it is": [], "hedge auto": []}
+                took: dict[str, list[float]] = {"no hold": [], "as it is": []}
                 for turn in range(rounds):
                     for variant, times in took.items():
-                        hedge = "auto" if variant == "hedge auto" else None
-                        if hedge and HANGS not in faults:
-                            continue
                         seed = f"--seed={turn}"
                         with server("--latency", "0.05", seed, *faults) as url:
-                            options = Options(base_url=url, timeout=10, concurrency=width, hedge=hedge)
+                            options = Options(base_url=url, timeout=10, concurrency=width)
                             stack = free if variant == "no hold" else held
                             times.append(seconds(stack, options, iter(requests)))
                 base = took["no hold"]
                 print(f"{scenario}, {width} in flight, {len(requests)} verdicts:")
                 for variant, times in took.items():
-                    if times:
-                        ratio = median([a / b for a, b in zip(times, base, strict=True)])
-                        spread = f"{min(times):.1f} to {max(times):.1f} s"
-                        print(f"  {variant:<10} {median(times):5.1f} s ({spread}), {ratio:.2f} times no hold")
+                    ratio = median([a / b for a, b in zip(times, base, strict=True)])
+                    spread = f"{min(times):.1f} to {max(times):.1f} s"
+                    print(f"  {variant:<10} {median(times):5.1f} s ({spread}), {ratio:.2f} times no hold")

@@ -48,12 +48,9 @@ def test_options_have_ranges(name: str) -> None:
             Options(**{name: value})
 
 
-def test_a_hedge_and_a_reply_have_ranges() -> None:
-    """Seconds until a second call, and the bytes of a reply, whose flag is in megabytes."""
-    assert Options(hedge="auto", max_reply=1_000).hedge == "auto"
-    for value in (0, -1, math.nan, "soon"):
-        with pytest.raises(ConfigError, match=r"hedge .*: write a number from 0.001 to 86,400, or auto"):
-            Options(hedge=value)  # type: ignore[arg-type]
+def test_a_reply_has_a_range() -> None:
+    """The bytes of a reply, whose flag is in megabytes."""
+    assert Options(max_reply=1_000).max_reply == 1_000
     with pytest.raises(ConfigError, match=r"max_reply in MB .*: write a number from 0.000001 to 10,000"):
         Options(max_reply=0)
 

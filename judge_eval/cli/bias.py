@@ -25,7 +25,7 @@ def bias(
     labelling: Annotated[LabellingFlags, only("labels")],
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
     origin: Annotated[
         list[str] | None,
         typer.Option(

@@ -50,7 +50,7 @@ def fit(
         only("model", "prompt", "mode", "layout", "evidence", "blank", "judge", "explain_positives", CascadeModels),
     ],
     numbers: Annotated[NumbersFlags, only("relevant", "cluster")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
     runs: Runs,
     labelling: LabellingFlags,
     fitting: FittingFlags,

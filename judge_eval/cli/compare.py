@@ -32,7 +32,7 @@ def compare(
     keeping: Runs,
     gates: Annotated[Gates, without("baseline")],
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
     cluster: Annotated[str | None, typer.Option(metavar="KEY", help="The key of metadata that groups traces.")] = None,
     judge_again: Annotated[
         int,

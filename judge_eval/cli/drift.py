@@ -22,8 +22,7 @@ def drift(
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "confidence", "judge", *SEVERAL)],
     numbers: Annotated[NumbersFlags, only("relevant")],
     calling: Annotated[
-        CallingFlags,
-        without("fleet", "attempts", "record", "replay", "warm_prefix", "hedge", "otel", "cache", "no_cache"),
+        CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "otel", "cache", "no_cache")
     ],
     keeping: Runs,
     history: Annotated[

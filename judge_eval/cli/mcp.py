@@ -23,7 +23,7 @@ def mcp(
     limits: ServerLimits,
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "otel")],
     http: Annotated[
         bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")
     ] = False,

@@ -21,7 +21,7 @@ def probe(
     data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; probes are built from them.")],
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "confidence", "judge", *SEVERAL)],
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "otel")],
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Run only this probe; repeatable, or with commas.")
     ] = None,

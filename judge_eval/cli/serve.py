@@ -26,7 +26,7 @@ def serve(
     gates: Annotated[Gates, only("fail_under")],
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "otel")],
     sample: Annotated[
         Path | None, typer.Option("--sample", help="A file of `sample`: label its traces in the browser, in its order.")
     ] = None,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def validate_judge(
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
     sets: Annotated[
         list[Path] | None,
         typer.Option(help="A labelled set: a file, the folder of a set, or a folder of such folders; repeatable."),

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -155,26 +153,6 @@ class Wrapper:
     async def aclose(self) -> None:
         """Close the backend inside."""
         await self.inner.aclose()
-
-
-_STARTED: ContextVar[Callable[[], None] | None] = ContextVar("judge_eval_started", default=None)
-
-
-@contextmanager
-def on_start(callback: Callable[[], None]) -> Iterator[None]:
-    """Call back each time `report_start` is called within the block."""
-    token = _STARTED.set(callback)
-    try:
-        yield
-    finally:
-        _STARTED.reset(token)
-
-
-def report_start() -> None:
-    """Report that the current call was let through: from now on it waits for the server alone."""
-    callback = _STARTED.get()
-    if callback is not None:
-        callback()
 
 
 class PassedTurnError(Exception):

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, PassedTurnError, Wrapper, report_start
+from judge_eval.llm.backend import Backend, PassedTurnError, Wrapper
 from judge_eval.wire import Completion, Request, filled
 
 _SCARCE = 0.25  # the share of a quota below which calls are paced
@@ -548,7 +548,6 @@ class Limited(Wrapper):
         try:
             if self._total is not None:
                 await self._total.acquire(0.0)
-            report_start()
             started = clock()
             completion = await self.inner.complete(request)
             outcome = "ok"

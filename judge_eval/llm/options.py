@@ -19,8 +19,6 @@ PANEL = "Calling the judge"
 MOST_BYTES: Final = 16_000_000
 """The most bytes that are read of one reply, compressed or not; a verdict takes a few thousand."""
 
-Hedge: TypeAlias = float | Literal["auto"]
-"""The seconds after which a call is made a second time, > 0; `auto` finds them."""
 Otel: TypeAlias = Literal["off", "on", "content"]
 """What OpenTelemetry receives: nothing; spans and events without any text of a trace; the same with texts."""
 
@@ -29,7 +27,6 @@ _kept = partial(_setting, env=True, file=True)
 _MANY = 10**12
 LOGPROBS: Final[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": 5}
 """The parameters that ask a chat model for log-probabilities."""
-_HEDGE = Range(0.001, 86_400, whole=False)
 
 
 def _fleet(urls: Sequence[str]) -> Several:
@@ -45,25 +42,6 @@ def _words(text: str) -> tuple[str, ...]:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise ConfigError(f"{option('key_command')}: {error}") from None
-
-
-def _hedge(text: str) -> Hedge:
-    if text == "auto":
-        return "auto"
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise ConfigError(f"{option('hedge')} {text}: write the seconds to wait, such as 30, or auto") from None
-    check_hedge(seconds, option("hedge"))
-    return seconds
-
-
-def check_hedge(after: Hedge, where: str) -> None:
-    """Raise `ConfigError`, which names the setting `where`, unless `after` is `auto` or in its range."""
-    try:
-        _HEDGE.check(None if after == "auto" else after, where)
-    except ConfigError as error:
-        raise ConfigError(f"{error.wording}, or auto") from None
 
 
 @formerly(lead="warm_prefix")
@@ -173,23 +151,11 @@ class Options:
             aliases=("--lead",),
         ),
     ] = False
-    hedge: Annotated[
-        Hedge | None,
-        _kept(
-            "Repeat a call without an answer for this long; both may be billed. `auto`: three times what 99% "
-            "of calls take, at most a twentieth of all calls.",
-            metavar="SECONDS|auto",
-            type=str | None,
-            read=_hedge,
-        ),
-    ] = None
     otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
     members: Mapping[str, Options] = field(default_factory=dict)
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
 
     def __post_init__(self) -> None:
-        if self.hedge is not None:
-            check_hedge(self.hedge, "hedge")
         check(self)
         check_params(self.params)
 

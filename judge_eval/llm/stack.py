@@ -18,7 +18,6 @@ from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import Store
 from judge_eval.llm.cassettes import Recording, Replay
 from judge_eval.llm.confirm import Confirming
-from judge_eval.llm.hedge import Hedged
 from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.limit import Limited, QuotaGate, run_gate
 from judge_eval.llm.options import MOST_BYTES, Options, Otel
@@ -42,7 +41,6 @@ class Stack:
     cached: Cached | None = None
     retried: Retried | None = None
     otel: Otel = "off"
-    hedged: Hedged | None = None
     confirming: Confirming | None = None
 
     def note_answered(self) -> None:
@@ -65,9 +63,6 @@ class Stack:
         meter = self.metered.meter
         cache = self.cached.counts if self.cached else CacheCounts()
         calls, usage, retries = meter.calls, meter.usage, dict(self.retried.counts if self.retried else {})
-        if self.hedged is not None:
-            calls, usage = calls + self.hedged.extra_calls, usage + self.hedged.extra_usage
-            retries |= self.hedged.counts
         odd = {"refused": cache.corrupt, "beside": cache.beside}
         odd = {what: number for what, number in odd.items() if number}
         return Counts(calls, cache.hits + cache.shared, usage, retries, tuple(sorted(meter.dropped)), odd)
@@ -191,13 +186,13 @@ def build_stack(
     total: QuotaGate | None = None,
     tape: Replay | None = None,
 ) -> Stack:
-    """Stack the wrappers: recording, confirming, cache, splitting, meter, spans, retry, hedge, budget, limit.
+    """Stack the wrappers: recording, confirming, cache, splitting, meter, spans, retry, budget, limit.
 
     The budget stands inside the retry, so that every attempt that may be billed counts; it may be a `ledger`
     shared with other models, as `total` bounds the calls in flight of all. A store of None caches nothing.
     With `options.replay` the `tape` is the part of the cassette that holds this model's answers.
     """
-    retried = hedged = None
+    retried = None
     inner: Backend
     if options.replay is not None:
         inner = tape or Replay(options.replay)
@@ -220,8 +215,6 @@ def build_stack(
                 max_cost=options.max_cost,
                 ledger=ledger,
             )
-        if options.hedge is not None and remote:
-            inner = hedged = Hedged(inner, after=options.hedge)
         inner = retried = Retried(inner, attempts=options.attempts)
     if options.otel != "off":
         inner = Traced(inner, content=options.otel == "content")
@@ -236,7 +229,7 @@ def build_stack(
     outer = confirming = Confirming(outer)
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried, options.otel, hedged, confirming)
+    return Stack(outer, metered, cached, retried, options.otel, confirming)
 
 
 def check_recorded(recorded: Identity | None, model: object, options: Options, advice: str) -> None:

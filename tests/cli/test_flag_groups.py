@@ -90,7 +90,7 @@ def test_settings_stay() -> None:
     """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
     promised = """model prompt mode layout judge evidence blank metrics out cache base_url param label href
         tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
-        rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
+        rpm tpm attempts max_failures max_calls max_tokens max_cost max_reply on_invalid
         thresholds fail_over max_rise format map corpus list_sep depth records group_by origin otel columnar
         push_every push_grace unsupported on_undecided gate_on server claims"""
     assert set(settings()) == set(promised.split())

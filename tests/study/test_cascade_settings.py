@@ -51,7 +51,7 @@ CALLING = {
     "key_command": CALLS, "unsupported": FORM, "concurrency": CALLS,
     "timeout": CALLS, "max_reply": CALLS, "rpm": CALLS, "tpm": CALLS,
     "attempts": CALLS, "max_calls": CALLS, "max_tokens": CALLS, "max_cost": CALLS, "offline": CALLS,
-    "record": CALLS, "replay": CALLS, "warm_prefix": CALLS, "hedge": CALLS, "otel": CALLS,
+    "record": CALLS, "replay": CALLS, "warm_prefix": CALLS, "otel": CALLS,
 }  # fmt: skip
 """How models are called."""
 READING = {

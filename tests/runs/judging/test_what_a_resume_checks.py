@@ -57,7 +57,7 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "fleet": ({}, ("http://127.0.0.1:8/v1",)),
     "cache": ({"no_cache": False}, "cache"),
     "no_cache": ({"cache": "cache"}, False),
-    **dict.fromkeys(("concurrency", "attempts", "rpm", "tpm", "hedge"), ({}, 3)),
+    **dict.fromkeys(("concurrency", "attempts", "rpm", "tpm"), ({}, 3)),
     "timeout": ({}, 7.0),
     "max_cost": ({"model": "openai/gpt-4.1-mini"}, 7.0),
     **dict.fromkeys(("max_reply", "max_tokens"), ({}, 10**6)),
