@@ -1,4 +1,4 @@
-"""33 LLM judges of TREC DL 2023 against NIST's labels: their biases, and the best panel of three, held out.
+"""33 LLM judges of TREC DL 2023 against NIST's labels: their biases.
 
 Run with `python -m benchmarks.llmjudge FOLDER`; the folder holds `labels_wide.tsv.gz` (LLMJudge benchmark).
 """
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats import mean_interval
-from judge_eval.stats.stacking import best_panel, effective_votes, stack_judges
 from judge_eval.study.bias import estimate_biases
 
 RELEVANT = 2
@@ -51,42 +50,12 @@ def biases(folder: Path) -> list[str]:
     return out
 
 
-def best_panels(folder: Path, costs: dict[str, float], within: float | None) -> list[str]:
-    """Return rows of a table: the best panel of up to 1, 2 and 3 judges, measured on queries that did not choose it."""
-    names, votes, human, queries = read(folder)
-    prices = [costs.get(name, 1.0) for name in names]
-    out = []
-    for size in (1, 2, 3):
-        best = best_panel(votes, human >= RELEVANT, queries.tolist(), size=size, costs=prices, within=within)
-        who, of = ", ".join(names[k] for k in best.members), f"{best.cost:g} of {sum(prices):g}"
-        worth = effective_votes(votes[:, best.members], (human >= RELEVANT).astype(float))
-        figures = " | ".join(map(str, (best.log_loss, best.behind, best.right)))
-        out.append(f"| {size}: {who} | {of} | {figures} | {best.agreed} of 5 | {worth:.1f} |")
-    return out
-
-
 def main() -> None:
-    """Print both tables, and what stacking all judges gives, cross-fitted over queries."""
+    """Print the table of biases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--cost", action="append", default=[], metavar="JUDGE=PRICE", help="the others cost 1")
-    parser.add_argument("--within", type=float, help="the most that a panel may cost")
-    options = parser.parse_args()
-    folder, costs = options.folder, {text.rpartition("=")[0]: float(text.rpartition("=")[2]) for text in options.cost}
     print("| judge | share relevant − people's | finds | rejects | a richer query | others say relevant |")
-    print(*biases(folder), sep="\n")
-    what = "stated costs, 1 where none is stated" if costs else "number of members"
-    print(
-        f"| best panel by {what} | cost | log loss, held out | greater than of all | right | the same choice | worth |"
-    )
-    print(*best_panels(folder, costs, options.within), sep="\n")
-    _, votes, human, queries = read(folder)
-    stack = stack_judges(votes, human >= RELEVANT, queries.tolist())
-    print(
-        f"all 33, cross-fitted: log loss {stack.stacked.log_loss}, by vote {stack.vote.log_loss}, less by {stack.gain}"
-    )
-    print(f"Brier {stack.stacked.brier}, by vote {stack.vote.brier}; ECE {stack.stacked.ece}, by vote {stack.vote.ece}")
-    print(f"worth {stack.effective_votes:.1f} independent judges")
+    print(*biases(parser.parse_args().folder), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """`agree`: a judge against people, judges against each other, rankings of systems."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,6 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import RANGES
 
 
 @verb
@@ -33,21 +31,6 @@ def agree(
     keeping: Runs,
     systems: Annotated[bool, "The runs are systems: compare how judge and labels rank them."] = False,
     all_: Annotated[bool, "Every figure, the table of grades, and the traces that differ most."] = False,
-    best_panel: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Of a panel: the best one of up to N members by cost, chosen by labels and measured on other traces.",
-        ),
-    ] = None,
-    cost: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MEMBER=PRICE",
-            help="What a member costs for a chunk, where the price list does not say; repeatable.",
-        ),
-    ] = None,
-    within: Annotated[float | None, typer.Option(help="The most that the panel may cost for a chunk.")] = None,
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -59,14 +42,12 @@ def agree(
     judge-eval agree latest labels.csv
     judge-eval agree label:judge-a label:judge-b
     judge-eval agree label:claims cells.jsonl
-    judge-eval agree latest labels.csv --best-panel 3 --cost openai/NAME=0.0004 --within 0.001
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
     """
     from judge_eval.cli.printing.output import print_record, say, show
     from judge_eval.study import agree as agreement
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
     from judge_eval.study.matching import labels_of
-    from judge_eval.study.members import PanelChoice
     from judge_eval.study.systems import rank_systems
     from judge_eval.views.agreement import agreement_view, claim_agreement_view, rankings_view, raters_view
 
@@ -100,16 +81,8 @@ def agree(
             who = f"{len(loaded)} judges" + (" and the labels" if labels is not None else "")
             show(raters_view(who, figures))
         return
-    choice = None
-    if best_panel is not None:
-        RANGES["best_panel"].check(best_panel, "--best-panel")
-        choice = PanelChoice(size=best_panel, costs=_costs(cost or ()), within=within)
-    elif cost or within is not None:
-        raise ConfigError("--cost and --within choose a panel; say of how many members: --best-panel 3")
     other = loaded[1] if len(loaded) == 2 else people_labels
-    result = agreement.agree(
-        loaded[0], other, threshold=labelling.label_relevant, seed=seed, by=numbers.by, panel_choice=choice
-    )
+    result = agreement.agree(loaded[0], other, threshold=labelling.label_relevant, seed=seed, by=numbers.by)
     if json_:
         give_json(result.model_dump_json(indent=2))
     else:
@@ -118,15 +91,3 @@ def agree(
             differ = f" and the traces that differ (`{result.worst[0].trace_id}` most)" if result.worst else ""
             bins = "" if result.reliability is None else ", the bins of probabilities"
             say(f"--all shows {len(result.figures)} figures, the table of grades{bins}{differ}")
-
-
-def _costs(texts: Iterable[str]) -> dict[str, float]:
-    costs: dict[str, float] = {}
-    for text in texts:
-        name, _, price = text.rpartition("=")
-        try:
-            costs[name] = float(price)
-        except ValueError:
-            raise ConfigError(f"--cost {text!r}: write MEMBER=PRICE, such as openai/NAME=0.0004") from None
-        RANGES["member_cost"].check(costs[name], f"--cost {name}=")
-    return costs

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.records import SliceBy
@@ -15,12 +15,10 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
-from judge_eval.spelling import option
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figures_of_agreement import Level
-from judge_eval.study.matching import by_unit, labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
-from judge_eval.study.members import PanelChoice, PanelStudy, study_panel
+from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
@@ -71,8 +69,6 @@ class Agreement(Record):
     """How reliable the judge's probabilities are, in one sentence."""
     reliability: Reliability | None = None
     """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
-    panel: PanelStudy | None = None
-    """Of a panel: its members' votes weighted by labels; None with fewer than ten labelled traces."""
     people: tuple[PeopleAgreement, ...] = ()
     """How well each two people agree who labelled the same chunks."""
     slices: tuple[SliceFigure, ...] = ()
@@ -90,12 +86,10 @@ def agree(
     seed: int = 0,
     most: int = 100,
     by: Sequence[SliceBy] = (),
-    panel_choice: PanelChoice | None = None,
 ) -> Agreement:
     """Measure a run's verdicts against human labels, or against the verdicts of another run."""
     # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that counts as
-    # relevant. At most `most` traces with differences are named. `by` asks for the main figures by slice, and
-    # `panel_choice` for the best panel of fewer members.
+    # relevant. At most `most` traces with differences are named. `by` asks for the main figures by slice.
     from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
 
     if isinstance(labels, Run) and threshold is None:
@@ -112,11 +106,6 @@ def agree(
     reliability = None
     if pairs.probable is not None:
         reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
-    panel = None
-    if panel_choice is not None and (isinstance(labels, Run) or not run.manifest.judge.get("members")):
-        raise ConfigError(f"{option('best_panel')} needs a run of a panel, and labels")
-    if not isinstance(labels, Run) and run.manifest.judge.get("members"):
-        panel = study_panel(run, labels or labels_of(run), threshold, panel_choice)
     slices = agreement_slices(run, tables, rows, codes, grades, relevant, by) if by else ()
     return Agreement(
         judge=run.name,
@@ -142,7 +131,6 @@ def agree(
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
         certainty=certainty_sentence(reliability, another=another),
         reliability=reliability,
-        panel=panel,
         people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
         slices=slices,
         worst=_worst(run, tables, rows, most),

@@ -3,25 +3,14 @@
 from itertools import combinations
 
 import numpy as np
-from pydantic import Field
 
-from judge_eval.data.labels import Labels
-from judge_eval.errors import ConfigError, advise
-from judge_eval.llm.backend import Identity
-from judge_eval.llm.budget import price_of
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.schema import Scale
-from judge_eval.spelling import option
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
-from judge_eval.stats.probabilities import FEWEST
-from judge_eval.stats.stacking import best_panel, stack_judges
-from judge_eval.study.matching import label_scale
-from judge_eval.wire import Usage
 
 
 class MemberFigures(Record):
@@ -126,160 +115,6 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
         metric=str(parsed), traces=n, samples=k,
         by_traces=between / n / total, by_judge=judge / total, residual=residual / n / total,
     )  # fmt: skip
-
-
-class MemberWeight(Record):
-    """What a member of a panel that learns is worth."""
-
-    name: str
-    weight: float
-    """Of the log odds of its grade."""
-    adds: Figure
-    """How much greater the log loss on held-out traces is without it."""
-
-    @property
-    def adds_nothing(self) -> bool:
-        """Whether the labels do not show that it adds anything."""
-        return self.adds.interval is None or self.adds.interval[0] <= 0
-
-
-class CheapPanel(Record):
-    """The members that are worth most within a cost; the figures are of traces that did not choose them."""
-
-    members: tuple[str, ...]
-    cost: float
-    whole_cost: float
-    """Of all members."""
-    priced: str
-    """What the costs are: prices that were stated, of the price list, or the number of members."""
-    agreed: int
-    """How many of five choices without a fifth of the traces were the same."""
-    log_loss: Figure
-    right: Figure
-    """The share of chunks whose relevance the panel, weighted by labels, tells as the label does."""
-    behind: Figure
-    """How much greater the log loss is than that of all members."""
-
-
-class PanelStudy(Record):
-    """A panel whose votes are weighted by labels, beside its majority; figures are of held-out traces."""
-
-    members: tuple[MemberWeight, ...]
-    figures: dict[str, tuple[Figure, Figure]]
-    """`log_loss`, `brier` and `ece`, each stacked and by the share of votes."""
-    gain: Figure
-    """How much smaller the log loss of the stacked panel is."""
-    effective_votes: float
-    best: CheapPanel | None = None
-    """The best panel of fewer members, where it was asked for."""
-
-
-class PanelChoice(Record):
-    """Which panel to look for."""
-
-    size: int = Field(ge=1)
-    """The most members."""
-    costs: dict[str, float] = Field(default_factory=dict)
-    """What each member costs for one chunk; members that are left out have the price of the price list."""
-    within: float | None = None
-    """The most that a panel may cost; None: anything."""
-
-
-def study_panel(
-    run: Run, labels: Labels, threshold: int | None = None, choice: PanelChoice | None = None
-) -> PanelStudy | None:
-    """Stack a panel's members on labels (`stack_judges`); None without votes, or with too few labelled traces.
-
-    Raises:
-        ConfigError: No panel is as `choice` wants it.
-    """
-    scale = scale_of(run)
-    least = label_scale(labels, scale, threshold).relevant
-    names, rows, human, traces = list[str](), list[list[float]](), list[bool](), list[str]()
-    for result in run.results:
-        names = names or list(result.votes)
-        for place, chunk in enumerate(result.trace.chunks if result.votes else ()):
-            label = labels.grades.get((result.trace_id, chunk.id))
-            if label is not None and not chunk.is_blank:
-                grades = [result.votes[name][place] for name in names]
-                rows.append([np.nan if grade is None else _chance(grade, scale) for grade in grades])
-                human.append(label >= least)
-                traces.append(result.trace_id)
-    if len(names) < 2 or len(set(traces)) < FEWEST or len(set(human)) < 2:
-        return None
-    stack = stack_judges(rows, human, traces)
-    return PanelStudy(
-        members=tuple(
-            MemberWeight(name=name, weight=weight, adds=Figure.of(adds))
-            for name, weight, adds in zip(names, stack.weights, stack.adds, strict=True)
-        ),
-        figures={
-            name: (Figure.of(getattr(stack.stacked, name)), Figure.of(getattr(stack.vote, name)))
-            for name in ("log_loss", "brier", "ece")
-        },
-        gain=Figure.of(stack.gain),
-        effective_votes=stack.effective_votes,
-        best=None if choice is None else _best_panel(run, names, (rows, human, traces), choice),
-    )
-
-
-def _best_panel(
-    run: Run, names: list[str], labelled: tuple[list[list[float]], list[bool], list[str]], choice: PanelChoice
-) -> CheapPanel:
-    members = run.manifest.judge.get("members")
-    models = {
-        str(m["name"]): str(m.get("route") or m["name"])
-        for m in (members if isinstance(members, list) else ())
-        if isinstance(m, dict)
-    }
-    terms = {*names, *models.values()}
-    if unknown := sorted(choice.costs.keys() - terms):
-        raise ConfigError(f"{option('cost')}: no member {unknown[0]!r}; {advise(unknown[0], sorted(terms))}")
-    stated = [choice.costs.get(name, choice.costs.get(models.get(name, ""))) for name in names]
-    listed = _listed_prices(run, models)
-    known = [listed.get(name) if cost is None else cost for name, cost in zip(names, stated, strict=True)]
-    costs, priced = [cost for cost in known if cost is not None], "stated costs"
-    if missing := ", ".join(name for name, cost in zip(names, known, strict=True) if cost is None):
-        ask = f"the price of {missing} is not known; state it: {option('cost', 'MEMBER=PRICE')}"
-        if choice.costs:
-            raise ConfigError(ask)
-        costs, priced = [1.0] * len(names), f"the number of members: {ask}"
-    elif None in stated:
-        priced = "dollars a chunk by the price list" + (" and stated costs" if choice.costs else "")
-    try:
-        best = best_panel(*labelled, size=choice.size, costs=costs, within=choice.within)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    return CheapPanel(
-        members=tuple(names[k] for k in best.members), cost=best.cost, whole_cost=sum(costs), priced=priced,
-        agreed=best.agreed, log_loss=Figure.of(best.log_loss), right=Figure.of(best.right),
-        behind=Figure.of(best.behind),
-    )  # fmt: skip
-
-
-def _listed_prices(run: Run, models: dict[str, str]) -> dict[str, float]:
-    """Return what each member costs a chunk by the price list, at the mean tokens of all calls about a chunk."""
-    calls = [call for result in run.results for call in result.calls]
-    chunks = sum(len(call.chunk_ids) for call in calls)
-    records = run.manifest.backend.get("members")
-    if not chunks or not isinstance(records, dict):
-        return {}
-    used = Usage(
-        1_000 * sum(c.input_tokens for c in calls) // chunks, 1_000 * sum(c.output_tokens for c in calls) // chunks
-    )
-    prices = {}
-    for name, model in models.items():
-        if isinstance(record := records.get(model), dict):
-            who = Identity(str(record.get("provider")), str(record.get("model")), str(record.get("base_url") or ""))
-            prices[name] = price_of(who, used)
-    return {name: price / 1_000 for name, price in prices.items() if price}
-
-
-def _chance(grade: int, scale: Scale) -> float:
-    """Return a grade as a probability: halves of the scale's sides, so that the threshold lies at one half."""
-    if grade >= scale.relevant:
-        return 0.5 + (grade - scale.relevant + 1) / (scale.maximum - scale.relevant + 1) / 2
-    return (grade - scale.minimum) / (scale.relevant - scale.minimum) / 2
 
 
 def _is_repeated(run: Run) -> bool:

@@ -8,7 +8,6 @@ from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import counted, number
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
-from judge_eval.study.members import PanelStudy
 from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
@@ -73,8 +72,6 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
     certainty: list[ViewBlock] = [Sentence(result.certainty)]
     if result.reliability is not None:
         certainty += _reliability(result.reliability, whole)
-    if result.panel is not None:
-        certainty += panel_blocks(result.panel)
     notes = list(_notes(result))
     sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
     if result.people:
@@ -88,38 +85,6 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
         sections.append(Section("worst", (head, _worst(result))))
     sections += slices
     return View("agreement", tuple(sections))
-
-
-def panel_blocks(panel: PanelStudy) -> Iterator[ViewBlock]:
-    """List what a panel's members are worth if their votes are weighted by labels."""
-    figures: TableColumns = [
-        "panel, held out",
-        ("weighted", "number"),
-        ("95% interval", "interval"),
-        ("vote", "number"),
-    ]
-    rows = [(name, a.value, a.interval, b.value) for name, (a, b) in panel.figures.items()]
-    yield Sentence(
-        f"Weighted by labels (logistic stacking) the panel's log loss is smaller by {panel.gain.text} than by majority "
-        f"vote; its {len(panel.members)} members are worth {panel.effective_votes:.1f} independent ones."
-    )
-    yield make_table("panel", figures, rows)
-    members: TableColumns = [
-        "member",
-        ("weight", "signed"),
-        ("adds", "signed"),
-        ("95% interval", "signed interval"),
-        "",
-    ]
-    worth = [(m.name, m.weight, m.adds.value, m.adds.interval, "adds nothing" * m.adds_nothing) for m in panel.members]
-    yield make_table("member weights", members, worth)
-    if (best := panel.best) is not None:
-        yield Sentence(
-            f"The best panel: {', '.join(best.members)}. It costs {best.cost:.3g} of {best.whole_cost:.3g} "
-            f"({best.priced}). On traces that did not choose it, its log loss is {best.log_loss.text}; less "
-            f"that of all members it is {best.behind.text}; right: {best.right.text}. {best.agreed} of 5 choices "
-            "without a fifth of the traces are the same."
-        )
 
 
 def raters_view(who: str, figures: Mapping[str, Figure]) -> View:
