@@ -7,8 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, block_sizes, numbers
+from judge_eval.stats.distributions import normal_range_sf
 
 _EXACT_LIMIT = 16
+_NORMAL_FROM = 2000
+"""From how many traces on, weighted by how much their values vary, the shuffled means are taken for normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,12 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
     is taken; a pair's p is the share of draws whose range reaches the pair's difference, observed one
     included. It holds the chance of any false difference among all pairs at the level.
 
+    With 2,000 traces or more whose values differ, the means of shuffled values are normal but for an error that is
+    below that of the draws. Then p is that of the range of normals with the same variance, and nothing is drawn.
+
     Args:
         values: Shape (traces, systems), at least one trace and two systems, finite.
-        permutations: Draws, >= 1.
+        permutations: Draws, >= 1; no p is below 1 / (permutations + 1).
         seed: Seed of the draws.
 
     Returns:
@@ -114,21 +120,38 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
         raise ValueError("values: a value is missing or not finite; keep the traces that all systems have")
     if permutations < 1:
         raise ValueError(f"permutations: {permutations} is not positive")
-    rng = np.random.default_rng(seed)
     means = table.mean(axis=0)
     firsts, seconds = np.triu_indices(table.shape[1], 1)
     gaps = np.abs(means[firsts] - means[seconds])
+    spread = table.var(axis=1)
+    if float(spread.sum()) ** 2 >= _NORMAL_FROM * float((spread**2).sum()) > 0:
+        ps = _normal_ps(gaps, spread, table.shape[1], 1 / (permutations + 1))
+    else:
+        ps = _drawn_ps(gaps, table, permutations, seed)
+    return [
+        PairDifference(int(i), int(j), float(means[j] - means[i]), float(p))
+        for i, j, p in zip(firsts, seconds, ps, strict=True)
+    ]
+
+
+def _normal_ps(gaps: Floats, spread: Floats, systems: int, least: float) -> Floats:
+    """Return the p of each gap between means of shuffled values; `spread` is the variance of each trace's values."""
+    # Of one trace's shuffled values each has the variance s, and each two the covariance -s / (k - 1): up to what they
+    # share, they are k independent values of variance s k / (k - 1), and the range does not depend on what they share.
+    scale = np.sqrt(spread.sum() * systems / (systems - 1)) / spread.size
+    return np.array([max(least, normal_range_sf(gap / scale, systems)) for gap in gaps.tolist()])
+
+
+def _drawn_ps(gaps: Floats, table: Floats, permutations: int, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
     bounds = gaps - 1e-12 * max(1e-300, float(np.abs(table).max()))
     reached = np.zeros(gaps.size, dtype=np.int64)
     for rows in block_sizes(permutations, table.size):
         shuffled = rng.permuted(np.broadcast_to(table, (rows, *table.shape)), axis=2).mean(axis=1)
         ranges: Floats = np.ptp(shuffled, axis=1)
         reached += (ranges[:, None] >= bounds).sum(axis=0)
-    ps = (reached + 1) / (permutations + 1)
-    return [
-        PairDifference(int(i), int(j), float(means[j] - means[i]), float(p))
-        for i, j, p in zip(firsts, seconds, ps, strict=True)
-    ]
+    ps: Floats = (reached + 1) / (permutations + 1)
+    return ps
 
 
 def holm(p_values: npt.ArrayLike) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from judge_eval.stats import (
     sign_flip_test,
     tukey_hsd,
 )
+from judge_eval.stats.distributions import normal_range_sf
 from judge_eval.stats.paired import score_bounds
 
 pytestmark = pytest.mark.foreign
@@ -294,6 +295,30 @@ def test_tukey_finds_the_odd_one_out() -> None:
     table = rng.normal(0, 0.1, (40, 4)) + np.array([0, 0, 0, 0.3])
     for each in tukey_hsd(table, permutations=999):
         assert (each.p < 0.01) == (each.second == 3)
+
+
+@pytest.mark.parametrize("decimals", [0, 6])
+def test_tukey_of_many_traces_equals_a_simulation(decimals: int) -> None:
+    """With 2,600 traces, verdicts or finer values, p is that of drawn shuffles; two equal systems have p = 1."""
+    rng = np.random.default_rng(3)
+    table = np.round(rng.random((2600, 3)) + np.array([0.0, 0.016, 0.024]), decimals)
+    ranges = [np.ptp(rng.permuted(table, axis=1).mean(axis=0)) for _ in range(4000)]
+    for each in tukey_hsd(table):
+        drawn = np.mean(np.array(ranges) >= abs(each.difference) - 1e-12)
+        assert each.p == pytest.approx(drawn, abs=0.025)
+    same = np.column_stack([table[:, 0], table[:, 0], table[:, 1] + 1])
+    assert [each.p for each in tukey_hsd(same, permutations=999)] == [1, 0.001, 0.001]
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_the_range_of_normals_equals_scipys(k: int) -> None:
+    """The range of k normals has the studentised range's distribution without an estimated variance."""
+    for width in (0.01, 1.0, 2.5, 3.7, 5.0):
+        assert normal_range_sf(width, k) == pytest.approx(scipy.stats.studentized_range.sf(width, k, np.inf), abs=1e-8)
+    assert normal_range_sf(0, k) == 1
+    assert normal_range_sf(40, k) == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ValueError, match="at least 2"):
+        normal_range_sf(1, 1)
 
 
 def test_tukey_checks_its_table() -> None:
