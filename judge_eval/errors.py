@@ -40,15 +40,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Why = Literal[
-    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty", "unsampled"
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty"
 ]  # fmt: skip
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
 `unjudged` is said of chunks on which verdicts that were imported are silent, and of those of a reference
-that makes no claim, where judging goes by claims; `unsampled` of chunks that a sample of a pool left out; `empty`
-of chunks without text.
+that makes no claim, where judging goes by claims; `empty` of chunks without text.
 """
-NEVER_ASKED: Final = frozenset({"empty", "unsampled"})
+NEVER_ASKED: Final = frozenset({"empty"})
 """Reasons of chunks that nobody is asked about: asking again brings no verdict."""
 DISTRIBUTION = "context-judge"
 """What pip calls this package."""

@@ -31,7 +31,7 @@ SHARED = {
     "agree", "agreement", "bias", "calibrate", "calibration", "cascade",
     "claims", "client", "compare", "correct", "correction", "decision", "drift",
     "errors", "files", "judge", "labels", "options", "pool", "probe",
-    "progress", "record", "records", "report", "run", "sample", "sampled", "sampling",
+    "progress", "record", "records", "report", "run", "sample", "sampling",
     "settings", "slices", "steps",
     "tables", "trec", "validation",
 }  # fmt: skip

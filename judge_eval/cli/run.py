@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,17 +22,6 @@ from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.safe_text import counted
-from judge_eval.spelling import option
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from judge_eval.evaluator import Evaluator
-    from judge_eval.judges.judge import Judge
-    from judge_eval.runs.folder.run import Run
-    from judge_eval.runs.judging.selection import Selecting
-    from judge_eval.runs.judging.sources import Traces
-    from judge_eval.schema import Trace
 
 
 @verb
@@ -85,20 +74,10 @@ def run(
             raise typer.Exit(GATE)
     keeping.page()  # an invalid address is an error before the first call
     reader = replace(reading, relevant=numbers.relevant)
-    budget = None
-    if running.pool_budget is not None:
-        from judge_eval.pools.sampling import read_budget
-
-        budget = read_budget(running.pool_budget)
-    prior = None if running.pool_prior is None else keeping.load(running.pool_prior, remark)
     with ExitStack() as opened:
         path, name = opened.enter_context(readable(data))
         evaluator = opened.enter_context(judging.evaluator(calling, numbers, gate.metrics(numbers.names)))
         selected = replace(selection, name=name, reader=reader).keywords()
-        judged: Traces = path
-        if budget is not None:
-            judged, judge = _sampled(evaluator, path, selected, budget, running.pool, prior)
-            evaluator, selected = opened.enter_context(evaluator.with_judge(judge)), {"name": name}
         first = not quiet and not calling.no_cache and calling.replay is None and holds_no_run(keeping.out)
 
         def tell_cache(hits: int) -> None:
@@ -106,13 +85,13 @@ def run(
                 show(cache_view(calling.location, shared=calling.cache is None, hits=hits))
 
         if running.dry_run:
-            show_plan(evaluator, judged, selected)
+            show_plan(evaluator, path, selected)
             tell_cache(0)
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
         with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
-            done = evaluator.evaluate(judged, watch=watch, driver=running.driver(evaluator), **kept, **selected)
+            done = evaluator.evaluate(path, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)
         earlier = done.manifest.tally.calls - evaluator.stack.counts().calls if running.engine == "local" else 0
@@ -128,13 +107,6 @@ def run(
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
-    if running.pool is not None:
-        from judge_eval.pools.growing import grow
-        from judge_eval.views.pool import pool_view
-
-        grown = pool_view(*grow(running.pool, done, remark))
-        if not json_:
-            show_more(grown.sections)
     passed = gate.report(checked, done, output or (), quiet=json_)
     if done.manifest.tally.open_verdicts > running.max_failures:
         if not quiet and done.folder is not None:
@@ -142,38 +114,3 @@ def run(
         raise typer.Exit(INCOMPLETE)
     if not passed:
         raise typer.Exit(GATE)
-
-
-def _sampled(
-    evaluator: Evaluator,
-    path: Path | str,
-    selected: Selecting,
-    budget: tuple[str, float],
-    place: Path | None,
-    prior: Run | None,
-) -> tuple[Sequence[Trace], Judge]:
-    """Draw the chunks that a budget pays for; return the traces, and the judge that is asked about them."""
-    from judge_eval.errors import ConfigError
-    from judge_eval.pools.pool import Pool
-    from judge_eval.pools.sampling import affordable, first_cutoff, sample_pool
-
-    pool = Pool.load(place) if place is not None and place.exists() else None
-    source = evaluator.source(path, Selection(**selected))
-    assert source is not None  # a file
-    traces = [*source]
-    share = 1.0
-    for _ in range(2):
-        sample = sample_pool(traces, share, pool=pool, prior=prior, k=first_cutoff(evaluator.scorer.names))
-        judge = sample.judge(evaluator.judge)
-        _, plan = evaluator.with_judge(judge).plan(sample.traces)
-        if share < 1 and affordable(budget, plan, evaluator.stack) < 0.9:
-            unit, most = budget
-            limit = option("pool_budget", f"${most:g}" if unit == "dollars" else f"{most:g}{unit}")
-            raise ConfigError(
-                f"the first three ranks and two more chunks of each trace take {plan.calls:,} calls, more than "
-                f"{limit} pays for; raise it, or take --limit"
-            )
-        share = affordable(budget, plan, evaluator.stack)
-        if share >= 1:
-            break
-    return sample.traces, judge

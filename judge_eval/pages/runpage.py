@@ -30,7 +30,6 @@ from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
 from judge_eval.views.run import claim_blocks
-from judge_eval.views.sampled import sample_sections
 from judge_eval.views.slices import slice_sections
 from judge_eval.views.steps import reranker_sections, session_sections
 
@@ -167,9 +166,8 @@ def claims(run: Run) -> JSON | None:
 
 
 def parts(run: Run) -> list[JSON]:
-    """Return what only some runs have, each with its blocks: a sampled pool, a reranker, sessions."""
+    """Return what only some runs have, each with its blocks: a reranker, sessions."""
     made = (
-        ("Sample", [*sample_sections(run)]),
         ("Reranker", [*reranker_sections(run)]),
         ("Sessions", [*session_sections(run)] if any(map(session_of, islice(run.results, FIRST))) else []),
     )

@@ -12,7 +12,6 @@ from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.sampled import drawn_weights, is_sampled
 from judge_eval.schema import Scale
 from judge_eval.stats import CorrectedMean
 from judge_eval.stats._arrays import Floats, Ints, group_sums
@@ -56,8 +55,6 @@ class ChunkSample:
     """Their labels."""
     weight: Floats
     """One over their chances to be labelled."""
-    share: Floats
-    """One over the chance of each chunk to be judged, shape (M,): 1 unless the run judged a sample."""
     lengths: Ints
     """How many chunks each trace has, shape (N,)."""
 
@@ -65,18 +62,12 @@ class ChunkSample:
     def of(cls, run: Run, labels: Labels, depth: int | None) -> ChunkSample:
         """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance.
 
-        The labelled chunks of a sample that is labelled in part are a random part of it. Chunks that a run did not draw
-        to be judged are not among them.
+        The labelled chunks of a sample that is labelled in part are a random part of it.
         """
-        trace, rank, grades, label, share = [], [], [], [], []
+        trace, rank, grades, label = [], [], [], []
         traces, chunks, drawn = [], [], []
-        sampled = is_sampled(run)
         for place, result in enumerate(run.results):
-            shares = drawn_weights(result) if sampled else [1.0] * len(result.outcomes)
             for k, outcome in enumerate(result.outcomes[:depth]):
-                if not shares[k]:
-                    continue
-                share.append(shares[k])
                 trace.append(place)
                 rank.append(k)
                 grades.append(outcome.grade if outcome.kind == "verdict" else FAILED)
@@ -92,12 +83,7 @@ class ChunkSample:
         labelled = np.flatnonzero(marks >= 0)
         chances = _complete(chunks, "chunk_probability")
         if chances is None:
-            # Of a rank of which a sample was judged few are left, so these count as one.
-            parts = np.array(share) > 1
-            if parts.any() and not parts[labelled].any():
-                raise ValueError("no chunk of those that were drawn by chance is labelled; label some of them too")
-            alike = np.where(parts, ranks.max(initial=0) + 1, ranks)
-            weight = chunk_weights(alike, labelled, _complete(traces, "probability"))
+            weight = chunk_weights(ranks, labelled, _complete(traces, "probability"))
         elif ranks.max(initial=0) > (deepest := max(drawn)):  # no chunk below had a chance
             raise bare_rank(deepest + 1)
         else:
@@ -111,7 +97,6 @@ class ChunkSample:
             labelled,
             marks[labelled],
             weight,
-            np.array(share, dtype=np.float64),
             lengths,
         )
 
@@ -143,12 +128,8 @@ def mean_of_chunks(
     # also how many labelled chunks the mean rests on; too few raise `ValueError`. Without `alone` what the labels say
     # without the judge is left open, which halves the time.
     parsed = parse_metric(metric)
-    if is_sampled(run) and not parsed.spec.additive:
-        raise ValueError("the run judged a sample of its chunks; labels of single chunks correct P and DCG alone")
     scale = label_scale(labels, scale_of(run), threshold)
     sample = ChunkSample.of(run, labels, parsed.cutoff)
-    if is_sampled(run):
-        judge_only = _judged_alone(sample, parsed, scale_of(run))
     estimate = _additive if parsed.spec.additive else _modelled
     means = []
     for verdict in (sample.verdict, np.zeros_like(sample.verdict))[: 1 + alone]:
@@ -165,7 +146,7 @@ def mean_of_chunks(
 
 def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
     """Split a metric that is a sum over chunks: what the verdicts expect of each trace, and the labels."""
-    parts = _parts(sample, metric, scale) * sample.share[:, None]  # (M, grades)
+    parts = _parts(sample, metric, scale)  # (M, grades)
     grades = np.eye(parts.shape[1])[sample.label - scale.minimum]
     shares = expected_by_verdict(verdict, sample.labelled, grades, sample.weight)
     expected = (shares * parts).sum(axis=1)
@@ -173,14 +154,6 @@ def _additive(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) 
     here = sample.labelled
     own = parts[here, sample.label - scale.minimum]
     return base, ChunkLabels(sample.trace[here], np.ones(here.size), own, expected[here], sample.weight)
-
-
-def _judged_alone(sample: ChunkSample, metric: Metric, scale: Scale) -> float:
-    """Estimate a sum over all chunks from the verdicts on a sample; a failed one counts as the others on average."""
-    parts, there = _parts(sample, metric, scale) * sample.share[:, None], sample.grade != FAILED
-    own = parts[there, sample.grade[there] - scale.minimum]
-    usual = own.sum() / max(sample.share[there].sum(), 1e-300)
-    return float(own.sum() + usual * sample.share[~there].sum()) / sample.lengths.size
 
 
 def _parts(sample: ChunkSample, metric: Metric, scale: Scale) -> Floats:

@@ -29,14 +29,14 @@ MOST_SETS = 20
 """How many sets of runs that found the same are listed, those of most chunks first."""
 
 
-def pool_view(report: PoolReport, before: PoolReport | None = None) -> View:
-    """Build what people read of a pool; `before` is what it was without its last run."""
+def pool_view(report: PoolReport) -> View:
+    """Build what people read of a pool."""
     return View(
         "pool",
         (
             Section("title", tuple(_opening(report))),
             *_added(report.added),
-            Section("scores", (_scores(report, before),)),
+            Section("scores", (_scores(report),)),
             Section("misses", (Sentence(missed_by(report)), _systems(report))),
             Section("remarks", tuple(_remarks(report))),
         ),
@@ -97,28 +97,22 @@ def _added(added: Added | None) -> Iterator[Section]:
     yield Section("added", tuple(blocks))
 
 
-def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
-    earlier = (
-        {(each.system.run, name): a for each in before.systems for name, a in each.scores.items()} if before else {}
-    )
-    columns: TableColumns = ["run", "metric"]
-    if before:
-        columns.append(("before", "share"))
-    columns += [
+def _scores(report: PoolReport) -> TableBlock:
+    columns: TableColumns = [
+        *("run", "metric"),
         ("mean", "number"),
         ("95% interval", "interval"),
         ("perfect reranker", "number"),
         ("without its own chunks", "signed"),
+        ("n", "count"),
     ]
     rows: list[tuple[Cell, ...]] = []
     for each in report.systems:
         for name, a in each.scores.items():
             mean = a.mean if a.headline == "mean" else a.shown
-            old = earlier.get((each.system.run, name))
-            was = [] if before is None else [None if old is None else old.mean if old.headline == "mean" else old.shown]
             rest = (mean, a.interval, each.perfect[name], 0.0 - each.losses[name], a.n)
-            rows.append((each.system.name, of_pool(name), *was, *rest))
-    return make_table("scores", [*columns, ("n", "count")], rows)
+            rows.append((each.system.name, of_pool(name), *rest))
+    return make_table("scores", columns, rows)
 
 
 def _systems(report: PoolReport) -> TableBlock:

@@ -33,7 +33,6 @@ from judge_eval.views.blocks import (
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.ordering import Picked
-from judge_eval.views.sampled import sample_sections
 from judge_eval.views.slices import slices_of_run
 from judge_eval.views.steps import reranker_sections
 from judge_eval.views.tones import Tone
@@ -58,7 +57,6 @@ def summary_view(run: Run) -> View:
         (
             Section("title", title),
             *figure_sections(m),
-            *sample_sections(run),
             *reranker_sections(run),
             *claim_sections(run),
             *slices_of_run(run),
@@ -88,7 +86,6 @@ def terminal_view(run: Run, page: str | None = None) -> View:
         "run",
         (
             described,
-            *sample_sections(run),
             *reranker_sections(run),
             metrics,
             *slices_of_run(run),

@@ -63,25 +63,6 @@ def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
     assert "on the questions that did not choose it precision is" in cut.out, cut.err
 
 
-def test_a_new_run_joins_a_pool(desk: Desk) -> None:
-    """`run --pool` makes the pool, adds to it and prints old and new means; a run that lacks questions is not added."""
-    runs = [
-        ("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "-q") for name in ("text", "title")
-    ]
-    assert "Pool of 1 run" in desk(*runs[0], "--label", "text", "--pool", "p.json").out
-    before = (desk.folder / "p.json").read_text()
-    few = desk(*runs[1], "--label", "few", "--limit", "3", "--pool", "p.json")
-    assert "the run lacks 35 questions of p.json, which stays as it is" in few.err
-    assert (desk.folder / "p.json").read_text() == before
-    grown = desk(*runs[1], "--label", "title", "--pool", "p.json")
-    assert grown.code == 0, grown.err
-    assert "Pool of 2 runs: text, title" in grown.out
-    assert "text   Recall@5 of the pool              0.7895  0.7895" in grown.out
-    assert [system.name for system in Pool.load(desk.folder / "p.json").systems] == ["text", "title"]
-    again = desk(*runs[1], "--resume", "--pool", "p.json")
-    assert "p.json has this run already" in again.err
-
-
 def test_the_cost_of_missing_verdicts_is_shown_first(desk: Desk) -> None:
     """`what-if --judge-missing` prints its plan, asks, and keeps a run; `--dry-run` asks nothing."""
     data = FIXTURES / "docs_qa_by_text.jsonl"
@@ -93,29 +74,3 @@ def test_the_cost_of_missing_verdicts_is_shown_first(desk: Desk) -> None:
     made = desk(*asked)
     assert made.code == 0, made.err
     assert "4 verdicts, 4 calls" in made.out
-
-
-def test_a_budget_judges_a_sample_and_says_what_it_means_for_all(desk: Desk) -> None:
-    """`run --pool-budget` makes no more calls than it pays for, judges the first ranks, and estimates the whole."""
-    words = ["alpha", "beta", "gamma", "delta", "omega"]
-    lines = []
-    for number in range(20):
-        chunks = [f"{words[(number + rank) % 5]} stands in part {rank} of {number}" for rank in range(20)]
-        lines.append(json.dumps({"id": f"q{number}", "query": "alpha?", "reference": "alpha stands", "chunks": chunks}))
-    (desk.folder / "deep.jsonl").write_text("\n".join(lines))
-    base = ("run", "deep.jsonl", "--model", "fake/overlap", "--metrics", "P@10")
-    assert desk(*base, "--label", "cheap", "--no-cache").code == 0
-    made = desk(*base, "--pool-budget", "200", "--pool-prior", "label:cheap", "--label", "part", "--no-cache")
-    assert made.code == 0, made.err
-    assert "200 of 400 chunks judged (50%), the first ranks in full" in made.out
-    assert "half width at 30%" in made.out
-    assert "5 chunks of a question were drawn by chance, too few for intervals of ratios" in made.out
-    (manifest,) = [
-        json.loads(p.read_text()) for p in desk.folder.glob("runs/*/manifest.json") if "pool_sample" in p.read_text()
-    ]
-    assert manifest["tally"]["calls"] == 200
-    assert manifest["status"] == "done"
-    assert desk(*base, "--pool-budget", "80").code == 2
-    assert "write 300 or 300calls, 50000tokens, or $2.50" in desk(*base, "--pool-budget", "much").err
-    assert desk(*base, "--pool-budget", "$2").code == 2
-    assert desk("show", "label:part").code == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pool_sampling import simulate
 from judge_eval import EvalRun, GradeTable, Pool, Trace, import_verdicts, parse_metric
 from judge_eval.data.collection import read_qrels, read_run
 from judge_eval.metrics.table import trec_order
@@ -126,18 +125,6 @@ def test_leaving_teams_out_as_trec_covid_did(conformance_data: Path) -> None:
             lost = float(row[column]) - float(row[f"{column}_loo"])
             within = 6e-6 if each.system.name == "BERT" else 1.1e-6  # 130 of its scores tie as 32-bit floats
             assert each.losses[metric] == pytest.approx(lost, abs=within), f"{metric} of {each.system.name}"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("collection", ["dl19", "dl20", "covid-r1"])
-def test_a_sample_of_a_pool_says_what_full_judging_says(conformance_data: Path, collection: str) -> None:
-    """At 30%: bias at most .012 beyond the error of 20 draws, the order of systems, and intervals that cover."""
-    for each in simulate(conformance_data / "pools" / collection, 0.3, 20):
-        assert abs(each.judged - 0.3) < 0.01
-        assert each.bias < 0.012 + 0.01
-        assert each.tau > 0.9
-        assert 0.85 < each.coverage <= 1
 
 
 def test_udcg_equals_the_authors_values(conformance_data: Path) -> None:

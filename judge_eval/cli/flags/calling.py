@@ -71,7 +71,7 @@ _setting = partial(Setting, panel=CALLING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningFlags:
-    """How a run goes, what comes before it, and which pool it joins."""
+    """How a run goes, and what comes before it."""
 
     anchors: Annotated[
         Path | None,
@@ -80,23 +80,6 @@ class RunningFlags:
             "folder of runs); judge nothing if the judge drifted.",
             metavar="FILE",
         ),
-    ] = None
-    pool: Annotated[
-        Path | None,
-        Setting("Add the run to this pool (.json; made if there is none), and score all its runs again.", "Pool"),
-    ] = None
-    pool_budget: Annotated[
-        str | None,
-        Setting(
-            "Judge at most this much: 300 (calls), 50000tokens or $2. The first ranks are judged in full, the rest is "
-            "sampled, and metrics are estimated.",
-            "Pool",
-            "N|Ntokens|$N",
-        ),
-    ] = None
-    pool_prior: Annotated[
-        str | None,
-        Setting("With --pool-budget: a run of a cheap judge over the same data, to sample better.", "Pool", "RUN"),
     ] = None
     engine: Annotated[str, _setting("Where to judge: `local`, or `ray` for a cluster.")] = "local"
     ray_address: Annotated[str | None, _setting("With --engine ray: the cluster's address.")] = None
