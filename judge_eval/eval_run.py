@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from judge_eval.data.remote import is_url
+from judge_eval.notebook import as_html
 from judge_eval.runs.folder.run import Run
 
 if TYPE_CHECKING:
@@ -181,7 +182,4 @@ class EvalRun(Run):
         return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
 
     def _repr_html_(self) -> str:
-        from judge_eval.views.html import html_of
-        from judge_eval.views.run import notebook_view
-
-        return html_of(notebook_view(self))
+        return as_html(self)

@@ -1,4 +1,4 @@
-"""Progress of a run inside a notebook's cell."""
+"""What a notebook shows: runs, traces and comparisons as HTML, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,22 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import ConfigError
+from judge_eval.record import Shown
 from judge_eval.views.progress import progress_line
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
+
+
+def as_html(thing: object) -> str:
+    """Write a run, a trace's result, a comparison or the checks of a gate as HTML."""
+    from judge_eval.views import comparison, html, run, trace  # noqa: F401  each registers its view
+    from judge_eval.views.blocks import view_of
+
+    return html.html_of(view_of(thing))
+
+
+Shown.write = as_html
 
 
 def shown_by_default() -> NotebookProgress | None:

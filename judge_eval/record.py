@@ -4,10 +4,10 @@ import ast
 import gc
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -29,6 +29,16 @@ from judge_eval.foreign import check_single_keys, read_json
 from judge_eval.safe_text import value_kind
 
 R = TypeVar("R", bound="Record")
+
+
+class Shown:
+    """What a notebook shows as HTML: `judge_eval.notebook`, which knows the views, sets `write`."""
+
+    write: ClassVar[Callable[[object], str] | None] = None
+
+    def _repr_html_(self) -> str | None:
+        return None if Shown.write is None else Shown.write(self)
+
 
 TOO_DEEP: Final = f"nested more than {limits.DEPTH} deep; flatten it or leave it out"
 KEPT: Final = {"kept": True}

@@ -49,7 +49,13 @@ def agree(
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
     from judge_eval.study.matching import labels_of
     from judge_eval.study.systems import rank_systems
-    from judge_eval.views.agreement import agreement_view, claim_agreement_view, rankings_view, raters_view
+    from judge_eval.views.agreement import (
+        agreement_data,
+        agreement_view,
+        claim_agreement_view,
+        rankings_view,
+        raters_view,
+    )
 
     names, labels = list(runs), labelling.labels
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
@@ -84,9 +90,9 @@ def agree(
     other = loaded[1] if len(loaded) == 2 else people_labels
     result = agreement.agree(loaded[0], other, threshold=labelling.label_relevant, seed=seed, by=numbers.by)
     if json_:
-        give_json(result.model_dump_json(indent=2))
+        give_json(json.dumps(agreement_data(result), indent=2))
     else:
-        show(agreement_view(result, whole=all_, another=len(loaded) == 2))
+        show(agreement_view(result, whole=all_))
         if not all_:
             differ = f" and the traces that differ (`{result.worst[0].trace_id}` most)" if result.worst else ""
             bins = "" if result.reliability is None else ", the bins of probabilities"

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.compare.pairing import Pairing
-from judge_eval.record import Record
+from judge_eval.record import Record, Shown
 from judge_eval.runs.columns.packed import Columns, Places
 from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
@@ -333,19 +333,13 @@ class Check(Record):
     without a value."""
 
 
-class Checks(list[Check]):
-    """What became of all limits; a notebook shows it as reports do."""
+class Checks(Shown, list[Check]):
+    """What became of all limits."""
 
     @property
     def passed(self) -> bool:
         """Whether the gate lets the runs pass."""
         return all(check.passed for check in self)
-
-    def _repr_html_(self) -> str:
-        from judge_eval.views.comparison import gate_view
-        from judge_eval.views.html import html_of
-
-        return html_of(gate_view(self)) if self else "<p>no limit</p>"
 
 
 _NONE = np.iinfo(np.int64).max
@@ -451,7 +445,7 @@ def _median(ranks: NDArray[np.int64]) -> int | None:
     return None if middle == _NONE else middle
 
 
-class Comparison(Record):
+class Comparison(Shown, Record):
     """Two runs or more on the same traces; the first is the baseline."""
 
     v: int = FORMAT
@@ -516,10 +510,3 @@ class Comparison(Record):
         sign = -1.0 if less_is_better(metric) else 1.0
         moved = [t for t in self.traces if t.candidate == candidate and t.differences.get(metric)]
         return sorted(moved, key=lambda t: sign * t.differences[metric])[:most]
-
-    def _repr_html_(self) -> str:
-        from judge_eval.views.comparison import NOTEBOOK_TRACES, comparison_view, gate_view
-        from judge_eval.views.html import html_of
-
-        view = comparison_view(self, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES)
-        return html_of(gate_view(self.checks, view.sections))

@@ -44,12 +44,10 @@ class Agreement(Record):
 
     judge: str
     """The run."""
-    trust: str = ""
-    """How far the judge can be trusted, in one sentence."""
-    evidence: str = ""
-    """What that rests on, in one sentence."""
     labels: str
     """Where the labels come from: a file, the dataset, or another run."""
+    another: bool = False
+    """Whether the verdicts of another judge stand in the place of labels."""
     n: int
     """Chunks with both."""
     traces: int
@@ -65,8 +63,6 @@ class Agreement(Record):
     grades: tuple[int, ...]
     confusion: tuple[tuple[int, ...], ...]
     """Row: the judge's grade; column: the label."""
-    certainty: str = ""
-    """How reliable the judge's probabilities are, in one sentence."""
     reliability: Reliability | None = None
     """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
     people: tuple[PeopleAgreement, ...] = ()
@@ -90,8 +86,6 @@ def agree(
     """Measure a run's verdicts against human labels, or against the verdicts of another run."""
     # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that counts as
     # relevant. At most `most` traces with differences are named. `by` asks for the main figures by slice.
-    from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
-
     if isinstance(labels, Run) and threshold is None:
         threshold = None if scale_of(labels).binary else scale_of(labels).relevant
     pairs = match_labels(run, labels, threshold)
@@ -109,17 +103,8 @@ def agree(
     slices = agreement_slices(run, tables, rows, codes, grades, relevant, by) if by else ()
     return Agreement(
         judge=run.name,
-        trust=trust_sentence(figures, relevant, len(units), another=another),
-        evidence=evidence_sentence(
-            figures[f"kappa_ge{relevant}"],
-            len(pairs.judge),
-            len(rows),
-            pairs.source,
-            failed=pairs.failed,
-            unlabelled=0 if another else pairs.unlabelled,
-            another=another,
-        ),
         labels=pairs.source,
+        another=another,
         n=len(pairs.judge),
         traces=len(rows),
         failed=pairs.failed,
@@ -129,7 +114,6 @@ def agree(
         figures=figures,
         grades=tuple(grades),
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
-        certainty=certainty_sentence(reliability, another=another),
         reliability=reliability,
         people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
         slices=slices,

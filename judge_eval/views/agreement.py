@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import counted, number
@@ -62,14 +62,38 @@ def figure_name(name: str) -> str:
     return _NAMES.get(stem, stem) + (f" at grade ≥ {grade}" if grade else "")
 
 
-def agreement_view(result: Agreement, *, whole: bool = False, another: bool = False) -> View:
+def agreement_sentences(result: Agreement) -> dict[str, str]:
+    """Say how far the judge can be trusted, what that rests on, and how reliable its probabilities are."""
+    kappa = result.figures[f"kappa_ge{result.relevant}"]
+    units = result.traces if kappa.traces is None else kappa.traces
+    return {
+        "trust": trust_sentence(result.figures, result.relevant, units, another=result.another),
+        "evidence": evidence_sentence(
+            kappa,
+            result.n,
+            result.traces,
+            result.labels,
+            failed=result.failed,
+            unlabelled=0 if result.another else result.unlabelled,
+            another=result.another,
+        ),
+        "certainty": certainty_sentence(result.reliability, another=result.another),
+    }
+
+
+def agreement_data(result: Agreement) -> dict[str, Any]:
+    """Return the agreement with its sentences, as values that JSON can hold."""
+    return {**result.model_dump(mode="json"), **agreement_sentences(result)}
+
+
+def agreement_view(result: Agreement, *, whole: bool = False) -> View:
     """Build what people read of a judge's agreement with labels."""
-    # `whole` adds every figure, the table of grades and the traces that differ most. `another`: another
-    # judge's verdicts stand in the place of labels.
-    first = None if whole else first_figures(list(result.figures), result.relevant, another=another)
+    # `whole` adds every figure, the table of grades and the traces that differ most.
+    first = None if whole else first_figures(list(result.figures), result.relevant, another=result.another)
+    sentences = agreement_sentences(result)
     tone = figure_tone(result.figures[f"kappa_ge{result.relevant}"])
-    trust = (Sentence(result.trust, tone), Sentence(result.evidence), figures_table(result.figures, first))
-    certainty: list[ViewBlock] = [Sentence(result.certainty)]
+    trust = (Sentence(sentences["trust"], tone), Sentence(sentences["evidence"]), figures_table(result.figures, first))
+    certainty: list[ViewBlock] = [Sentence(sentences["certainty"])]
     if result.reliability is not None:
         certainty += _reliability(result.reliability, whole)
     notes = list(_notes(result))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Final, Literal, TypeAlias
 
 from judge_eval.views.tones import Tone
@@ -211,6 +212,12 @@ class View:
     def remarks(self) -> list[Remark]:
         """All remarks in their order."""
         return [block for block in self.blocks if isinstance(block, Remark)]
+
+
+@singledispatch
+def view_of(thing: object) -> View:
+    """Return what people read of a thing, as long as fits a notebook; the module of its view registers how."""
+    raise TypeError(f"no view of {type(thing).__name__}")
 
 
 def table_view(columns: TableColumns, rows: Iterable[Sequence[Cell]]) -> View:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from judge_eval.compare.moved_claims import ClaimChange
-from judge_eval.compare.record import CHANGE_WORDS, LEAST_SHARED, Check, Comparison, TraceChange, Way
+from judge_eval.compare.record import CHANGE_WORDS, LEAST_SHARED, Check, Checks, Comparison, TraceChange, Way
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (
     Bullets,
@@ -23,6 +23,7 @@ from judge_eval.views.blocks import (
     View,
     ViewBlock,
     make_table,
+    view_of,
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.slices import slice_sections
@@ -53,6 +54,19 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
             *_changes(comparison, traces),
         ),
     )
+
+
+@view_of.register
+def notebook_comparison(comparison: Comparison) -> View:
+    """Build what a notebook shows of a comparison: what was found, and the gate if there is one."""
+    shown = comparison_view(comparison, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES)
+    return gate_view(comparison.checks, shown.sections)
+
+
+@view_of.register
+def notebook_checks(checks: Checks) -> View:
+    """Build what a notebook shows of the checks of a gate."""
+    return gate_view(checks) if checks else View("gate", (Section("gate", (Sentence("no limit"),)),))
 
 
 def _opening(c: Comparison) -> Iterator[ViewBlock]:

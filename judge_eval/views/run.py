@@ -30,6 +30,7 @@ from judge_eval.views.blocks import (
     ViewBlock,
     make_table,
     table_view,
+    view_of,
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.ordering import Picked
@@ -64,6 +65,7 @@ def summary_view(run: Run) -> View:
     )
 
 
+@view_of.register
 def notebook_view(run: Run) -> View:
     """Build what a notebook shows: the summary, then the first traces."""
     more = run.manifest.tally.traces - FIRST_TRACES

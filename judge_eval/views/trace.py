@@ -10,7 +10,7 @@ from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS, ClaimVerdict, Cover
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.safe_text import number, one_line
 from judge_eval.schema import Chunk, ClaimSupport, Outcome, Scale
-from judge_eval.views.blocks import Mark, Pieces, Section, Sentence, Strip, Toned, View, ViewBlock
+from judge_eval.views.blocks import Mark, Pieces, Section, Sentence, Strip, Toned, View, ViewBlock, view_of
 from judge_eval.views.claims import SAID_WORDS, claims_in_words, cover_sentence, cover_word, needed_first, vital_word
 from judge_eval.views.run import outcome_tone, strip_of
 from judge_eval.views.tones import Tone
@@ -58,6 +58,12 @@ def trace_view(result: TraceResult, scale: Scale | None = None) -> View:
             ),
         ),
     )
+
+
+@view_of.register
+def notebook_trace(result: TraceResult) -> View:
+    """Build what a notebook shows of a trace."""
+    return trace_view(result)
 
 
 def _opening(result: TraceResult) -> Iterator[ViewBlock]:

@@ -10,7 +10,7 @@ from judge_eval.runs.folder.labels import with_labels
 from judge_eval.stats.probabilities import reliability_figures
 from judge_eval.study.agree import agree
 from judge_eval.study.matching import labels_of
-from judge_eval.views.agreement import certainty_sentence
+from judge_eval.views.agreement import agreement_sentences, certainty_sentence
 from tests.support.likely import likely_run
 
 
@@ -30,7 +30,7 @@ def test_agreement_tells_how_far_probabilities_go() -> None:
         assert figure.interval == (estimate.interval.low, estimate.interval.high)
     assert [b.rate.value for b in outcome.reliability.bins] == [b.rate.value for b in result.bins]
     assert (outcome.reliability.n, outcome.reliability.traces, outcome.reliability.without) == (360, 60, 0)
-    assert outcome.certainty.startswith("Its probabilities differ from the labels by 0.1")
+    assert agreement_sentences(outcome)["certainty"].startswith("Its probabilities differ from the labels by 0.1")
     assert agree(run, labels_of(run)).reliability == outcome.reliability
 
 
@@ -38,7 +38,10 @@ def test_without_a_probability_there_is_no_figure() -> None:
     """No verdict has a probability: it is said, with what to do, and nothing is computed."""
     result = agree(likely_run(told=False), None)
     assert result.reliability is None
-    assert "no verdict has one (the judge returns them with the option `confidence`" in result.certainty
+    assert (
+        "no verdict has one (the judge returns them with the option `confidence`"
+        in agreement_sentences(result)["certainty"]
+    )
 
 
 def test_verdicts_without_a_probability_are_counted() -> None:
@@ -52,7 +55,10 @@ def test_few_traces_certify_nothing() -> None:
     """Under ten traces the figures are there, and the sentence says that nothing can be told yet."""
     result = agree(likely_run(6), None)
     assert result.reliability is not None
-    assert "not known yet how reliable its probabilities are: there are only 6 traces" in result.certainty
+    assert (
+        "not known yet how reliable its probabilities are: there are only 6 traces"
+        in agreement_sentences(result)["certainty"]
+    )
 
 
 def test_another_judge_in_the_place_of_labels() -> None:
@@ -60,7 +66,7 @@ def test_another_judge_in_the_place_of_labels() -> None:
     result = agree(likely_run(), likely_run(told=False))
     assert result.reliability is not None
     assert result.reliability.figures["brier"].value is not None
-    assert "the other judge's verdicts" in result.certainty
+    assert "the other judge's verdicts" in agreement_sentences(result)["certainty"]
 
 
 def test_labels_are_relevant_from_the_threshold() -> None:
@@ -81,7 +87,7 @@ def test_the_page_shows_the_same_figures() -> None:
     assert result.reliability is not None
     page = run_page(Table(with_labels(run)))["agreement"]
     assert page["reliability"] == result.reliability.model_dump(mode="json")
-    assert page["certainty"] == result.certainty
+    assert page["certainty"] == agreement_sentences(result)["certainty"]
     silent = run_page(Table(with_labels(likely_run(told=False))))["agreement"]
     assert silent["reliability"] is None
     assert "no verdict has one" in silent["certainty"]

@@ -11,7 +11,13 @@ from judge_eval.data.labels import Labels
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.study.agree import agree
 from judge_eval.study.correct import Corrected
-from judge_eval.views.agreement import evidence_sentence, first_figures, ranking_sentence, trust_sentence
+from judge_eval.views.agreement import (
+    agreement_sentences,
+    evidence_sentence,
+    first_figures,
+    ranking_sentence,
+    trust_sentence,
+)
 from judge_eval.views.correction import explain_mean, worth
 from tests.support.verdicts import judged, traces_of
 
@@ -103,8 +109,8 @@ def test_the_record_holds_both_sentences() -> None:
     labels = {(f"t{k}", c): (k + (c == "a")) % 2 for k in range(20) for c in "ab"}
     run = judged(traces_of({f"t{k}": "ab" for k in range(20)}), labels)
     result = agree(run, labels_as(labels))
-    assert result.trust.startswith("The judge agrees with people at least substantially")
-    assert result.evidence == (
+    assert agreement_sentences(result)["trust"].startswith("The judge agrees with people at least substantially")
+    assert agreement_sentences(result)["evidence"] == (
         "The evidence: 40 chunks of 20 traces with labels from people.csv; "
         "about 40 traces (80 labels) would halve the interval."
     )

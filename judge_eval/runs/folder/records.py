@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.errors import NEVER_ASKED
-from judge_eval.record import AsWritten, PlainObject, Record, trusted
+from judge_eval.record import AsWritten, PlainObject, Record, Shown, trusted
 from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
@@ -36,7 +36,7 @@ JUDGED = ("outcomes", "calls", "votes", "claims", "parts")
 """The fields that a result takes over from its judgment."""
 
 
-class TraceResult(Record):
+class TraceResult(Shown, Record):
     """The result of one trace: a line of `results.jsonl`."""
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
@@ -122,12 +122,6 @@ class TraceResult(Record):
         return "\n".join(map(printable, [*lines, *([f"... and {rest} more"] if rest > 0 else [])]))
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from judge_eval.views.html import html_of
-        from judge_eval.views.trace import trace_view
-
-        return html_of(trace_view(self))
 
 
 SliceBy: TypeAlias = Literal["tag", "language", "length", "source"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from judge_eval.study.agree import agree
+from judge_eval.views.agreement import agreement_sentences
 from tests.support.browsing import violations
 from tests.support.likely import likely_run
 from tests.support.reports import run_report
@@ -25,7 +26,7 @@ def test_the_diagram_has_a_point_and_a_row_a_bin(open_page: Callable[..., Any], 
         drawn = page.locator("svg.reliability")
         assert drawn.locator(".bin").count() == len(result.reliability.bins) == 10
         assert drawn.locator("title").first.text_content() == "Reliability diagram"
-        assert result.certainty in drawn.locator("desc").text_content()
+        assert agreement_sentences(result)["certainty"] in drawn.locator("desc").text_content()
         assert drawn.get_attribute("aria-labelledby") == "reliability-title reliability-desc"
         rows = page.get_by_role("region", name="points of the reliability diagram").locator("tbody tr")
         assert rows.count() == 10
