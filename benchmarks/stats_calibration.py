@@ -34,7 +34,7 @@ from benchmarks.stats_differences import POPULATIONS, detectable, difference_cov
 from benchmarks.stats_drift import drift_alarms
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
 from benchmarks.stats_labels import JUDGES, average_precision, few_labels
-from benchmarks.stats_planning import looks_coverage, planned_width, sequential_coverage, stopped_coverage
+from benchmarks.stats_planning import planned_width, sequential_coverage, stopped_coverage
 from judge_eval.compare.gate import decide_drop
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
@@ -368,7 +368,6 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(gains, draws(0.01, 4), cases=(case,)) for case in GAINS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
-        *(partial(looks_coverage, draws(0.03, 4), judges=(k,)) for k in range(len(JUDGES))),
         *(partial(stopped_coverage, draws(0.015, 4), judges=(k,)) for k in range(len(JUDGES))),
         *(partial(planned_width, draws(0.002, 4), pilot=n) for n in (60, 500)),
         *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((40, 0.8), (100, 0.8), (150, 0.5))),

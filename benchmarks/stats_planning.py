@@ -15,7 +15,7 @@ from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.schema import Chunk, Trace
 from judge_eval.stats import ppi_mean
-from judge_eval.stats.sequential import look_levels, sequential_mean
+from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.label_plan import LabelPlanner
 from judge_eval.study.systems import metric_both_ways
@@ -74,44 +74,6 @@ def stopped_coverage(
         lines.append(Line(f"coverage where the width says stop, {what}", held[0] / simulations, simulations, 0.92, 1.0))
         lines.append(Line(f"  --sequential, {what}", held[1] / simulations, simulations))
         lines.append(Line(f"labels over those of --sequential, {what}", taken[0] / taken[1], simulations))
-    return lines
-
-
-def looks_coverage(
-    simulations: int,
-    seed: int = 94,
-    traces: int = 500,
-    judges: tuple[int, ...] = tuple(range(len(JUDGES))),
-    plans: tuple[tuple[int, ...], ...] = ((20, 40, 80, 160, 320), tuple(range(20, 401, 20))),
-    hits: tuple[bool, ...] = (False, True),
-) -> list[Line]:
-    """How often do the intervals at all planned looks hold the mean of very many traces; how wide are they?
-
-    Widths are of the last look but one, over those of one look alone and of `--sequential` there.
-    """
-    lines = []
-    for place, hit, looks in product(judges, hits, plans):
-        rng, held, widths = np.random.default_rng((seed, place, hit, len(looks))), 0, np.zeros(3)
-        many = judged_traces(np.random.default_rng(99), place, 400_000)[0]
-        truth, levels = float((many > 0).mean() if hit else many.mean()), look_levels(looks)
-        for k in range(simulations):
-            y, f = (((side > 0) * 1.0 if hit else side) for side in judged_traces(rng, place, traces))
-            made = [
-                ppi_mean(y[:n], f[:n], f[n:], limits=(0.0, 1.0), level=level).interval
-                for n, level in zip(looks, levels, strict=True)
-            ]
-            held += all(each is not None and truth in each for each in made)
-            if k < 40:
-                n = looks[-2]
-                alone = ppi_mean(y[:n], f[:n], f[n:], limits=(0.0, 1.0)).interval
-                every = sequential_mean(y[:n], f[:n], f)[-1]
-                widths += [0.0 if each is None else each.high - each.low for each in (made[-2], alone, every)]
-        what = f"{'HitRate' if hit else 'AP'}, mean {truth:.2f}, judge {JUDGES[place][3:]}, {len(looks)} looks"
-        lines.append(Line(f"coverage at all planned looks, {what}", held / simulations, simulations, 0.93, 1.0))
-        lines.append(Line(f"width over one look's, {what}", float(widths[0] / widths[1]), min(simulations, 40)))
-        lines.append(
-            Line(f"width over that of --sequential, {what}", float(widths[0] / widths[2]), min(simulations, 40))
-        )
     return lines
 
 

@@ -19,11 +19,6 @@ def correct(
         bool,
         "Intervals that hold at every look, whatever makes labelling stop; if only their width does, leave it out.",
     ] = False,
-    looks: Annotated[
-        str | None,
-        "The numbers of labelled traces at which you look, planned before (40,80,160): the intervals at these looks "
-        "hold together, and take fewer labels than --sequential.",
-    ] = None,
     json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++); each number is explained.
@@ -31,10 +26,8 @@ def correct(
     Examples:
     judge-eval correct latest --labels to_label.csv
     judge-eval correct label:main --labels to_label.csv --metrics AP@5 --sequential
-    judge-eval correct label:main --labels to_label.csv --looks 40,80,160
     """
     from judge_eval.cli.printing.output import print_record
-    from judge_eval.errors import ConfigError
     from judge_eval.metrics import parse_metric
     from judge_eval.study.correct import correct as correct_run
     from judge_eval.study.matching import labels_of
@@ -43,11 +36,5 @@ def correct(
     run = chosen.loaded(remark)
     names = [str(parse_metric(name)) for name in numbers.names]
     labels = labels_of(run, labelling.labels)
-    try:
-        planned = [] if looks is None else [int(look) for look in looks.split(",")]
-    except ValueError:
-        raise ConfigError(f"--looks {looks!r}: write numbers of traces, such as 40,80,160") from None
-    corrected = correct_run(
-        run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential, looks=planned
-    )
+    corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential)
     print_record(corrected, json_, correction_view)

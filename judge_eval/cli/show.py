@@ -36,7 +36,6 @@ def show(
     ] = None,
     limit: Annotated[int | None, f"List at most this many traces; {LISTED} by default, with --json all."] = None,
     tags: Annotated[bool, "Show each metric by tag, its percentiles, and the claims covered by tag."] = False,
-    sessions: Annotated[bool, "Show searches with a common session or trace id: what each added."] = False,
     members: Annotated[bool, "Show how well the members of a panel agree."] = False,
     json_: Json = False,
 ) -> None:
@@ -49,12 +48,10 @@ def show(
     """
     from judge_eval.cli.printing.output import print_record, show_more, summary
     from judge_eval.errors import ConfigError, RunError, advise
-    from judge_eval.pools.sessions import session_report
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
-    from judge_eval.views.steps import session_sections
     from judge_eval.views.trace import trace_view
 
     run = chosen.loaded(remark)
@@ -75,10 +72,6 @@ def show(
     by = None if wanted is None else sorting_key(wanted, run.manifest.metrics)
     if by is not None and worst is not None and less_is_better(by[0]):
         by = by[0], not by[1]
-    if json_ and sessions:
-        report = session_report(run)
-        give_json("null" if report is None else report.model_dump_json(indent=2))
-        return
     if json_ and by is None and most is None and not failed:
         summary(run, json_)
         return
@@ -88,9 +81,6 @@ def show(
         return
     summary(run)
     if numbers.by:
-        return
-    if sessions:
-        show_more(session_sections(run))
         return
     show_more(claim_sections(run, LISTED_CLAIMS, tags=tags))
     if members or tags:

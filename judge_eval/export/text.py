@@ -14,10 +14,8 @@ from judge_eval.files import csv_text
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.safe_text import safe_cell
-from judge_eval.views.blocks import View
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.run import summary_view
-from judge_eval.views.steps import session_sections
 
 _LEFT_OUT = ("grade_probabilities", "retriever_score", "title", "text")
 _COLUMNS = [name for name in VERDICT_TYPES if name not in _LEFT_OUT]
@@ -87,8 +85,7 @@ def labelled_lines(run: Run) -> Iterator[str]:
 
 def as_markdown(run: Run) -> str:
     """Write the summary as Markdown: what was judged, the metrics, all remarks, the claims missed most."""
-    view = summary_view(run)
-    return markdown_of(View(view.kind, (*view.sections, *session_sections(run))))
+    return markdown_of(summary_view(run))
 
 
 WRITERS: dict[str, Callable[[Run], Iterable[str]]] = {

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from judge_eval.pages.figures import bare_head, head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
-from judge_eval.pools.sessions import session_of
 from judge_eval.runs.columns.packed import WHYS, cluster_codes
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest, SliceBy
@@ -22,7 +20,6 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
-from judge_eval.runs.scoring.steps import FIRST
 from judge_eval.stats import Estimate, agreement_of, breakdown
 from judge_eval.study.agree import agreement_slices
 from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
@@ -31,7 +28,7 @@ from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
 from judge_eval.views.run import claim_blocks
 from judge_eval.views.slices import slice_sections
-from judge_eval.views.steps import reranker_sections, session_sections
+from judge_eval.views.steps import reranker_sections
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
@@ -166,16 +163,10 @@ def claims(run: Run) -> JSON | None:
 
 
 def parts(run: Run) -> list[JSON]:
-    """Return what only some runs have, each with its blocks: a reranker, sessions."""
-    made = (
-        ("Reranker", [*reranker_sections(run)]),
-        ("Sessions", [*session_sections(run)] if any(map(session_of, islice(run.results, FIRST))) else []),
-    )
-    return [
-        {"title": title, "blocks": blocks_data(block for section in sections for block in section.blocks)}
-        for title, sections in made
-        if sections
-    ]
+    """Return what only some runs have, each with its blocks: a reranker."""
+    sections = [*reranker_sections(run)]
+    blocks = blocks_data(block for section in sections for block in section.blocks)
+    return [{"title": "Reranker", "blocks": blocks}] if sections else []
 
 
 def failed_verdicts(table: Table) -> JSON:

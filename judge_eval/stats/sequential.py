@@ -1,13 +1,9 @@
 """Intervals of a mean that hold at every look, so that labelling may stop for whatever reason."""
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, check_level, pair
-from judge_eval.stats.distributions import legendre, root_of
 from judge_eval.stats.estimate import Interval
 
 _GRID = 2001
@@ -63,40 +59,6 @@ def sequential_mean(
         ends = (float(kept.min()) - step, float(kept.max()) + step) if kept.size else (made[-1].low, made[-1].high)
         made.append(Interval(*ends, level, "betting").within(0.0, 1.0))
     return made
-
-
-def look_levels(looks: Sequence[int], *, level: float = 0.95) -> list[float]:
-    """Return the level of an ordinary interval at each of some planned looks, so that all hold together at `level`.
-
-    The chance that one fails is spent in proportion to the labels (Lan and DeMets 1983), so the first intervals, which
-    are least normal, are the widest. Estimates move like sums of independent terms, one a label (Armitage, McPherson
-    and Rowe 1969).
-
-    Args:
-        looks: How many labels there are at each, rising, the last one the most that are planned.
-        level: How often all intervals hold.
-
-    Raises:
-        ValueError: The looks do not rise from 1 or more.
-    """
-    alpha, before, levels = 1 - check_level(level), 0, list[float]()
-    if not looks or any(b <= a for a, b in zip((0, *looks), looks, strict=False)):
-        raise ValueError(f"looks: {list(looks)} do not rise; write such as 40, 80, 160")
-    tail = np.vectorize(lambda z: math.erfc(z / math.sqrt(2)) / 2, otypes=[float])
-    nodes, weights = legendre(200)
-    # The sum at the last look where all intervals held so far: points, and the chances around them.
-    points, chances = np.zeros(1), np.ones(1)
-    for look in looks:
-        step, spent = math.sqrt(look - before), alpha * (look - before) / looks[-1]
-
-        def unspent(bound: float, step: float = step, spent: float = spent) -> float:
-            return spent - float(chances @ (tail((bound - points) / step) + tail((bound + points) / step)))  # noqa: B023
-
-        bound = root_of(unspent, 0.0, 10 * math.sqrt(look))
-        levels.append(1 - 2 * float(tail(bound / math.sqrt(look))))
-        density = np.exp(-(((bound * nodes[:, None] - points) / step) ** 2) / 2) / (step * math.sqrt(2 * math.pi))
-        points, chances, before = bound * nodes, (density @ chances) * weights * bound, look
-    return levels
 
 
 def _power(sums: Floats, count: int) -> float:

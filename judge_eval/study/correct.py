@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 
 import numpy as np
 
 from judge_eval.data.labels import Labels
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
@@ -19,9 +18,8 @@ from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
-from judge_eval.stats.correction import LEAST_LABELS
 from judge_eval.stats.estimate import Interval, ends_of
-from judge_eval.stats.sequential import look_levels, sequential_mean
+from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.chunk_means import mean_of_chunks, uses_chunks
 from judge_eval.study.matching import match_labels
 from judge_eval.study.systems import metric_both_ways
@@ -82,7 +80,6 @@ def correct(
     *,
     threshold: int | None = None,
     sequential: bool = False,
-    looks: Sequence[int] = (),
 ) -> Correction:
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
@@ -90,8 +87,7 @@ def correct(
     (`judge_eval.stats.chunk_correction`), other metrics from traces that are labelled in full. A trace without chunks
     has a known value and counts so too. Traces that belong together (the run's `intervals.cluster`) are not taken for
     independent. Where the labels say which chance each trace had to be chosen, and the chances differ, traces are
-    weighted by their inverse. In a run that judged a sample of its chunks each stands for one over its chance to be
-    drawn. The judge's value of a trace with failed verdicts is the expected one, and a note counts
+    weighted by their inverse. The judge's value of a trace with failed verdicts is the expected one, and a note counts
     these; among single chunks a failed verdict is one more thing that the judge can say.
 
     Args:
@@ -102,11 +98,8 @@ def correct(
         sequential: Give intervals that hold at every look while labelling goes on (`sequential_mean`). The labels are
             of whole traces, in the order in which they were drawn, all with the same chance; the mean is that of the
             run's traces.
-        looks: The numbers of labelled traces at which people look, planned before: the intervals at these hold together
-            (`look_levels`). The last one that is reached counts, with so many traces; otherwise as `sequential`.
 
     Raises:
-        ConfigError: Looks do not rise from `LEAST_LABELS` on, or are given beside `sequential`.
         DataError: Too little is labelled for every metric (for one of those that were named), or nothing is
             left unlabelled.
     """
@@ -117,14 +110,8 @@ def correct(
         notes.append(f"{empty} traces without chunks are counted; their value needs no label")
     if failed := sum(bool(result.failed) for result in run.results):
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
-    if looks and sequential:
-        raise ConfigError(f"{option('looks')} and {option('sequential')} are two ways to look more than once; take one")
     if sequential:
         notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
-    level = 0.95
-    if looks:
-        labels, level, note = _at_look(run, labels, looks)
-        notes.append(note)
     if left := len(labels.chunk_chances.keys() - labels.grades.keys()):
         count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
         notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")
@@ -142,7 +129,7 @@ def correct(
             if partly and uses_chunks(metric) and not sequential:
                 corrected, chunks = mean_by_chunks(run, labels, metric, threshold, judge, human)
             else:
-                corrected, left_out = mean_by_traces(run, judge, human, labels, metric, level)
+                corrected, left_out = mean_by_traces(run, judge, human, labels, metric)
                 if sequential:
                     corrected = replace(corrected, interval=_at_every_look(judge, human, labels, metric))
         except DataError as error:
@@ -170,42 +157,13 @@ def correct(
         run=run.name,
         labels=", ".join(labels.sources),
         means=means,
-        rate=None if sequential or looks else _rate(run, labels, threshold),  # its interval holds at one look
+        rate=None if sequential else _rate(run, labels, threshold),  # its interval holds at one look
         notes=tuple(notes),
     )
 
 
-def _check_simple(labels: Labels, flag: str) -> None:
-    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
-        raise DataError(f"{option(flag)} needs whole traces that were drawn with the same chance")
-
-
-def _at_look(run: Run, labels: Labels, looks: Sequence[int]) -> tuple[Labels, float, str]:
-    """Return the labels at the last planned look that is reached, the level of an interval there, and what to say."""
-    if min(looks) < LEAST_LABELS or any(b <= a for a, b in pairwise(looks)):
-        raise ConfigError(
-            f"{option('looks')}: write rising numbers of traces from {LEAST_LABELS} on, such as 40,80,160"
-        )
-    _check_simple(labels, "looks")
-    chunks = {result.trace_id: [o.chunk_id for o in result.outcomes] for result in run.results if result.outcomes}
-    order = dict.fromkeys(trace for trace, _ in labels.grades)
-    full = [t for t in order if t in chunks and all((t, chunk) in labels.grades for chunk in chunks[t])]
-    if len(full) == len(chunks):
-        raise DataError("every trace is labelled in full: use the labels alone")
-    if len(full) < looks[0]:
-        raise DataError(f"{len(full)} traces are labelled in full; the first look is planned at {looks[0]}")
-    at = sum(look <= len(full) for look in looks) - 1
-    kept = set(full[: looks[at]])
-    part = replace(labels, grades={key: grade for key, grade in labels.grades.items() if key[0] in kept})
-    note = (
-        f"look {at + 1} of {len(looks)}, at the first {looks[at]} labelled traces: the intervals of all planned looks "
-        f"hold together, this one at {100 * (level := look_levels(looks)[at]):.1f}% alone"
-    )
-    return part, level, note
-
-
 def mean_by_traces(
-    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str, level: float = 0.95
+    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
 ) -> tuple[CorrectedMean, int]:
     """Correct a mean by traces that are labelled in full, and count those without a value by the judge."""
     key = run.manifest.intervals.cluster
@@ -235,18 +193,19 @@ def mean_by_traces(
             sample = Sample(tuple(chosen), tuple(chance.get(trace, 1.0) for trace in order))
             y, p = [human[order[place]] for place in chosen], [there[trace] for trace in order]
             known = len(chosen) - len(labelled)
-            return ppi_mean_sampled(y, p, sample, clusters=groups, known=known, limits=limits, level=level), left_out
+            return ppi_mean_sampled(y, p, sample, clusters=groups, known=known, limits=limits), left_out
         n = len(labelled)
         p = [there[trace] for trace in order]
         y = [human[trace] for trace in labelled]
-        return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits, level=level), left_out
+        return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits), left_out
     except ValueError as error:
         raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
 def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str) -> Interval:
     """Return the last of the intervals that hold at every look, on the metric's own range."""
-    _check_simple(labels, "sequential")
+    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
+        raise DataError(f"{option('sequential')} needs whole traces that were drawn with the same chance")
     least, greatest = ends(parse_metric(metric).limits)
     if not np.isfinite(span := greatest - least):
         raise DataError(f"{metric}: {option('sequential')} needs a metric between two limits")

@@ -28,11 +28,6 @@ def test_the_command_plans_draws_and_corrects(desk: Desk) -> None:
     done = desk("correct", "latest", "--labels", "done.jsonl", "--sequential")
     assert done.code == 0, done.err
     assert "hold at every look" in done.out
-    looked = desk("correct", "latest", "--labels", "done.jsonl", "--looks", "20,1000")
-    assert "look 1 of 2, at the first 20 labelled traces" in looked.out, looked.err
-    assert desk("correct", "latest", "--labels", "done.jsonl", "--looks", "20,40", "--sequential").code == 2
-    for wrong in ("many", "", ","):  # without looks the interval would hold at one look alone
-        assert desk("correct", "latest", "--labels", "done.jsonl", "--looks", wrong).code == 2
     assert [row["id"] for row in rows] != sorted(row["id"] for row in rows)
     assert "is not reached" in desk("sample", "latest", "--target", "P@5=0.001", "-o", "x.jsonl").err
     both = desk("sample", "latest", "--target", "P@5=0.1", "-n", "5", "-o", "x.jsonl")

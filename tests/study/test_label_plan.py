@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from benchmarks.stats_planning import (
-    looks_coverage,
-    planned_width,
-    sequential_coverage,
-    simulated_run,
-    stopped_coverage,
-)
+from benchmarks.stats_planning import planned_width, sequential_coverage, simulated_run, stopped_coverage
 from judge_eval.data.labels import Labels
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.stats.sampling import stratified_sample
-from judge_eval.stats.sequential import look_levels, sequential_mean
+from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.label_plan import LabelPlanner, parse_target
 from judge_eval.study.sample import choose_traces
@@ -81,53 +74,6 @@ def test_all_looks_hold_together() -> None:
     """Intervals at every look from the 10th label to the 300th hold the mean in at least 90% of 20 draws."""
     (line,) = sequential_coverage(20, judges=(4,))
     assert line.rate >= 0.9
-
-
-def test_planned_looks_hold_together() -> None:
-    """In at least 88% of 60 draws the intervals of five looks all hold the mean; they are narrower than a sequence."""
-    covered, _, narrower = looks_coverage(60, judges=(0,), plans=((20, 40, 80, 160, 320),), hits=(False,))
-    assert covered.rate >= 0.88
-    assert narrower.rate < 0.9
-
-
-def test_levels_of_looks_spend_what_may_fail_in_proportion_to_labels() -> None:
-    """One look has the level itself; of two at 50 and 100 labels the first fails in half of the 5%."""
-    assert look_levels([100]) == pytest.approx([0.95], abs=1e-9)
-    first, last = look_levels([50, 100])
-    assert first == pytest.approx(0.975, abs=1e-9)
-    assert 0.95 < last < 0.975
-    rng = np.random.default_rng(0)
-    sums = rng.standard_normal((200_000, 2)).cumsum(axis=1) / np.sqrt([1, 2])
-    ends = [NormalDist().inv_cdf((1 + level) / 2) for level in (first, last)]
-    assert (np.abs(sums) <= ends).all(axis=1).mean() == pytest.approx(0.95, abs=0.002)
-    with pytest.raises(ValueError, match="do not rise"):
-        look_levels([40, 40])
-
-
-def test_a_correction_at_planned_looks_takes_the_labels_up_to_the_last_one_reached() -> None:
-    """With 50 traces labelled and looks at 30, 60 it rests on the first 30, at the level of that look, and says so."""
-    run, truth = simulated_run(np.random.default_rng(5), 120, (0.6, 0.9), (0.9, 0.9), "P@5")
-    part = Labels(
-        {key: grade for key, grade in truth.grades.items() if int(key[0][1:]) < 50}, sources=("labels",)
-    )  # fmt: skip
-    made = correct(run, part, ["P@5"], looks=(30, 60))
-    mean = made.means["P@5"]
-    assert mean.n_labelled == 30
-    assert made.rate is None
-    assert any("look 1 of 2, at the first 30 labelled traces" in note for note in made.notes)
-    alone = correct(run, Labels(dict(list(part.grades.items())[:150])), ["P@5"]).means["P@5"]
-    assert mean.value == alone.value
-    assert mean.interval is not None
-    assert alone.interval is not None
-    assert mean.interval[0] < alone.interval[0] < alone.interval[1] < mean.interval[1]
-    with pytest.raises(DataError, match="every trace is labelled"):
-        correct(run, truth, ["P@5"], looks=(30, 60))
-    with pytest.raises(DataError, match="first look is planned at 60"):
-        correct(run, part, ["P@5"], looks=(60, 90))
-    with pytest.raises(ConfigError, match="rising numbers"):
-        correct(run, part, ["P@5"], looks=(60, 30))
-    with pytest.raises(ConfigError, match="`looks` and `sequential` are two ways"):
-        correct(run, part, ["P@5"], looks=(30, 60), sequential=True)
 
 
 def test_a_stop_by_the_width_alone_needs_no_sequence() -> None:
