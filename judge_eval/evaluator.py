@@ -43,7 +43,7 @@ from judge_eval.runs.keeping.options import Keeping, KeepingKeywords
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
-from judge_eval.settings import check_names, divided, formerly, with_keywords
+from judge_eval.settings import check_names, divided, with_keywords
 from judge_eval.spelling import option
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
@@ -203,7 +203,6 @@ class Evaluator:
                 self._stack = build_stack(self._model, store, self.options)
         return self._stack
 
-    @formerly(or_new="new_if_done")
     @with_keywords(Keeping, Selection)
     async def aevaluate(
         self,

@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from inspect import Parameter
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.ranges import Range
@@ -48,8 +48,6 @@ class Setting:
     """Whether the command line has a flag for it."""
     flags: tuple[str, ...] = ()
     """How the flag is spelled; by default as the field."""
-    aliases: tuple[str, ...] = ()
-    """Further spellings of the flag that work and are not shown."""
     type: Any = None
     """The type of the flag's value where it is not the field's, such as a list of texts."""
     read: Callable[[Any], Any] | None = None
@@ -85,33 +83,6 @@ def settings_of(record: Any) -> Mapping[str, Setting]:
     """Return the settings of a record's fields; a field without one is for Python alone."""
     known = {name: setting_of(hint) for name, hint in hints_of(record).items()}
     return MappingProxyType({name: setting for name, setting in known.items() if setting is not None})
-
-
-@functools.cache
-def former_names(record: Any) -> Mapping[str, str]:
-    """Return the present names of a record's fields by their former ones."""
-    return {
-        alias.lstrip("-").replace("-", "_"): name
-        for name, setting in settings_of(record).items()
-        for alias in setting.aliases
-    }
-
-
-def formerly(**names: str) -> Callable[[Verb], Verb]:
-    """Make a function, or a class, take keywords by their former names too (present ones by former ones)."""
-
-    def decorate(verb: Verb) -> Verb:
-        if isinstance(verb, type):
-            verb.__init__ = decorate(verb.__init__)  # type: ignore[misc]
-            return verb
-
-        @functools.wraps(verb)
-        def renamed(*arguments: Any, **keywords: Any) -> Any:
-            return verb(*arguments, **{names.get(name, name): value for name, value in keywords.items()})
-
-        return cast("Verb", renamed)
-
-    return decorate
 
 
 def changing_verdicts(record: type) -> tuple[str, ...]:
@@ -159,8 +130,7 @@ def of_keywords(record: Callable[..., Record], values: Mapping[str, Any], subjec
     """Make a record of keywords, of which None stands for what is not given; also of its JSON."""
     # A text becomes a path, a list a tuple, if the field takes that alone. `subject` is what messages say the
     # options are for.
-    hints, former = hints_of(record), former_names(record)
-    values = {former.get(name, name): value for name, value in values.items()}
+    hints = hints_of(record)
     for name in values:
         if name not in hints:
             raise ConfigError(f"no option {name!r}{subject and f' for {subject}'}; {advise(name, list(hints))}")

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.batch_server import BatchServer
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 from tests.support.odd import mutated, odd_spelling
+from tests.support.unsure_server import dataset
 
 Spoil = Callable[[Path, random.Random], None]
 ODD_TOML = (
@@ -84,9 +86,9 @@ class Kind:
 
 RUN = ("run", "traces.jsonl", "--out", "new")
 BINARY = ("--model", "fake/overlap", "--prompt", "support/binary@1")
-SCORE = ("score", "kinds/runs/confidence", "--metrics", "SoftP@5", "--out", "new")
+SCORE = ("score", "runs/confidence", "--metrics", "SoftP@5", "--out", "new")
 FAKE = BINARY[:2]
-PLAIN, CLAIMS, CASCADE = "kinds/runs/plain", "kinds/claims.jsonl", "kinds/cascade.json"
+COLUMNAR, CLAIMS, CASCADE, BATCH = "runs/columnar", "claims.jsonl", "cascade.json", "batch"
 KINDS = {
     "manifest": Kind("runs/overlap/manifest.json", ("show", "runs/overlap")),
     "manifest, verified": Kind("runs/overlap/manifest.json", ("runs", "verify", "runs/overlap")),
@@ -94,17 +96,17 @@ KINDS = {
     "results, verified": Kind("runs/panel/results.jsonl", ("runs", "verify", "runs/panel")),
     "labels of a run": Kind("runs/overlap/labels.jsonl", ("agree", "runs/overlap")),
     "labels": Kind("labels.jsonl", ("agree", "runs/overlap", "labels.jsonl")),
-    "parts": Kind(f"{PLAIN}/{{part}}", ("show", PLAIN), spoil_bytes, derived=True),
-    "parts, compared": Kind(f"{PLAIN}/{{part}}", ("compare", PLAIN, PLAIN), spoil_bytes, derived=True),
+    "parts": Kind(f"{COLUMNAR}/{{part}}", ("show", COLUMNAR), spoil_bytes, derived=True),
+    "parts, compared": Kind(f"{COLUMNAR}/{{part}}", ("compare", COLUMNAR, COLUMNAR), spoil_bytes, derived=True),
     "cassette": Kind("cassette.jsonl", (*RUN, *BINARY, "--replay", "cassette.jsonl")),
     "cache row": Kind("answers/cache.db", (*RUN, *BINARY, "--cache", "answers"), spoil_row, derived=True),
     "traces": Kind("traces.jsonl", (*RUN, *BINARY)),
     "claims": Kind(
-        CLAIMS, ("run", "kinds/traces.jsonl", "--mode", "claims", "--claims", CLAIMS, *RUN[2:], *FAKE)
+        CLAIMS, ("run", "traces.jsonl", "--mode", "claims", "--claims", CLAIMS, *RUN[2:], *FAKE)
     ),
-    "batch": Kind("kinds/batch/fetched/batch.json", ("batch", "status", "kinds/batch/fetched")),
+    "batch": Kind(f"{BATCH}/batch.json", ("batch", "status", BATCH)),
     "cascade": Kind(CASCADE, ("run", "traces.jsonl", "--cascade-file", CASCADE, "--dry-run")),
-    "calibration": Kind("kinds/calibration.json", (*SCORE, "--calibration", "kinds/calibration.json")),
+    "calibration": Kind("calibration.json", (*SCORE, "--calibration", "calibration.json")),
     "judge file": Kind("judge.toml", (*RUN, "--judge", "judge.toml"), spoil_toml),
     "judge file as JSON": Kind("judge.json", (*RUN, "--judge", "judge.json")),
     "prompt": Kind("own.toml", (*RUN, *FAKE, "--prompt", "file:own.toml"), spoil_toml),
@@ -137,8 +139,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, byt
     """A folder with a file of every kind, and what is in it."""
     pytest.importorskip("pyarrow")
     folder = tmp_path_factory.mktemp("kept")
-    shutil.copytree(FIXTURES / "kept", folder, dirs_exist_ok=True)
-    shutil.copy(folder / "kinds" / "own.toml", folder / "own.toml")
+    shutil.copy(FIXTURES / "prompt_de.toml", folder / "own.toml")
+    lines = (FIXTURES / "docs_qa.jsonl").read_bytes().splitlines(keepends=True)[:3]
+    (folder / "traces.jsonl").write_bytes(b"".join(lines))
     (folder / "judge.toml").write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in JUDGE.items()))
     (folder / "judge.json").write_text(json.dumps(JUDGE))
     (folder / "own").mkdir()
@@ -150,15 +153,51 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, byt
         for row in rows[:3]
         for chunk in row["chunks"]
     ]
-    (folder / "runs/overlap/labels.jsonl").write_text("".join(json.dumps(each) + "\n" for each in labels))
     (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.MonkeyPatch.context() as patch:
         Desk.at(folder, patch, None)  # type: ignore[arg-type]
-        quiet = Desk(folder, patch, lambda: ("", ""))
-        assert quiet("runs", "columnar", "kinds/runs/plain").code == 0
-        assert quiet(*RUN, *BINARY, "--cache", "answers").code == 0
-    shutil.rmtree(folder / "new")
+        write_kinds(Desk(folder, patch, lambda: ("", "")))
+    (folder / "runs/overlap/labels.jsonl").write_text("".join(json.dumps(each) + "\n" for each in labels))
     return folder, contents(folder)
+
+
+def write_kinds(desk: Desk) -> None:
+    """Write a run of every kind below, and the files that a cascade, a calibration and a batch leave."""
+
+    def done(*arguments: object) -> None:
+        assert desk(*arguments, OPENAI_API_KEY="x").code == 0, arguments
+
+    runs = {
+        "overlap": (*BINARY, "--record", "cassette.jsonl", "--no-cache"),
+        "panel": ("--member", "fake/overlap:support/binary", "--member", "fake/hash:support/binary"),
+        "columnar": (*BINARY, "--columnar"),
+    }
+    for name, asked in runs.items():
+        done(*RUN, *asked)
+        keep_run(desk.folder, name)
+    done(*RUN, *BINARY, "--cache", "answers")
+    shutil.rmtree(desk.folder / "new")
+    done("claims", "traces.jsonl", *FAKE, "-o", CLAIMS)
+    data = dataset(desk.folder / "many.jsonl", 90)
+    cheap = ("--cascade", "fake/overlap", "--cascade-mode", "decision")
+    done("cascade", "fit", data, *cheap, "--strong-model", "fake/overlap", "--alpha", ".3", "-o", CASCADE, *RUN[2:])
+    shutil.rmtree(desk.folder / "new")
+    done("run", data, *FAKE, "--mode", "decision", *RUN[2:])
+    keep_run(desk.folder, "confidence")
+    done("calibrate", "runs/confidence", "--probabilities", "--method", "logistic", "-o", "calibration.json")
+    with BatchServer() as server:
+        model = ("--model", "openai/m", "--base-url", server.url, "--cache", "batch-cache")
+        done("batch", "export", "traces.jsonl", "--out", BATCH, *model)
+        done("batch", "submit", BATCH)
+        done("batch", "fetch", BATCH)
+
+
+def keep_run(folder: Path, name: str) -> None:
+    """Move the one run of the folder `new` to the runs that are kept."""
+    (run,) = (path for path in (folder / "new").iterdir() if path.is_dir())
+    (folder / "runs").mkdir(exist_ok=True)
+    run.rename(folder / "runs" / name)
+    shutil.rmtree(folder / "new")
 
 
 @pytest.fixture
@@ -184,7 +223,7 @@ def test_an_odd_record_is_an_error_of_its_own(
     """The command ends with a documented code in words that name the file, and no other file is changed."""
     kind, rng = KINDS[name], random.Random(f"{name} {seed}")
     folder, whole = kept
-    parts = sorted(path.name for path in (folder / "kinds/runs/plain").glob("*.parquet"))
+    parts = sorted(path.name for path in (folder / COLUMNAR).glob("*.parquet"))
     path = folder / kind.file.format(part=rng.choice(parts))
     if path.name == "judge_eval.toml":  # it is of the folder in which a command is called
         desk.patch.chdir(path.parent)

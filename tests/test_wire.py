@@ -193,12 +193,12 @@ FROZEN = {
         "aa10e0827add9b60edf1242efd3a5bd49d611a59a583af8fe1ca852a6867df06",
     ),
 }
-"""The digests of requests, and the keys of their answers, as they were before there were decision models."""
+"""The digests of requests, and the keys of their answers, which must not change."""
 
 
 @pytest.mark.parametrize("prompt", FROZEN)
 def test_keys_of_chat_requests_do_not_change(prompt: str) -> None:
-    """What was paid for by an earlier version is found: requests and keys are what they were."""
+    """Answers that were paid for are found: requests and keys are frozen."""
     titled = Passage("San Marzano.", "Sauce")
     passages = (titled, Passage("Basil.")) if prompt.startswith("listwise/") else (titled,)
     request = Request(load_form(prompt), "Which tomatoes?", passages, 300, reference="San Marzano.")
@@ -207,7 +207,7 @@ def test_keys_of_chat_requests_do_not_change(prompt: str) -> None:
 
 
 def test_rows_of_chat_completions_do_not_change() -> None:
-    """Nor does what is stored: an earlier version reads it, and its rows are read."""
+    """The form of a stored row is frozen, in both directions."""
     for completion, row in (
         (Completion("t", "stop", Usage(1, 2, 3, 4), "m", ("x",)), b'["t","stop",[1,2,3,4],"m",["x"]]'),
         (

@@ -24,7 +24,7 @@ from judge_eval.judges.questions import ASKED_AGAIN
 from judge_eval.judges.splitting import Splitting
 from judge_eval.llm.backend import Backend, one_slash, peek
 from judge_eval.llm.budget import price_of
-from judge_eval.llm.cache.cached import Cached, cache_keys
+from judge_eval.llm.cache.cached import Cached, cache_key
 from judge_eval.llm.cache.database_url import is_postgres, read_database_url
 from judge_eval.llm.cache.disk import secret_beside
 from judge_eval.llm.cache.folder import PROJECT
@@ -35,7 +35,7 @@ from judge_eval.llm.stack import Stacks, open_store, provider_options
 from judge_eval.metrics import Metric
 from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import provider_of, split_model
-from judge_eval.runs.folder.describing import current_record
+from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
 from judge_eval.runs.judging.counting import Progress, total
 from judge_eval.runs.judging.provenance import backends_record
@@ -178,7 +178,7 @@ class AtHand:
         for place, request in enumerate(requests):
             if replies[place] is not None or (identity := self._cached.identity) is None:
                 continue
-            replies[place] = reply = self._answers.find(*cache_keys(identity, request.digest))
+            replies[place] = reply = self._answers.find(cache_key(identity, request.digest))
             if isinstance(reply, Completion):
                 kept, key = request.kept(reply), self._cached.key(request.first)
                 if kept is None or key is None:  # the cache would refuse it
@@ -357,7 +357,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
             ("shard", str(old.dataset.shard), str(new.dataset.shard)),
-            ("judge", current_record(old.judge), current_record(new.judge)),
+            ("judge", who_judged(old.judge), who_judged(new.judge)),
             ("model", old.backend, new.backend),
         )
         if before != now

@@ -13,7 +13,7 @@ from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import CallError, DataError, FatalCallError, TransientError
 from judge_eval.foreign import read_json
 from judge_eval.llm.backend import Backend, Wrapper
-from judge_eval.llm.cache.cached import cache_keys
+from judge_eval.llm.cache.cached import cache_key
 from judge_eval.llm.http.capabilities import Objection
 from judge_eval.llm.http.failures import Declined, as_line, in_parentheses
 from judge_eval.safe_text import counted
@@ -92,9 +92,9 @@ class Answers:
     def __len__(self) -> int:
         return len(self._index)
 
-    def find(self, *keys: bytes) -> Reply | None:
-        """Return the completion for one of the keys, its final error, or None if it must be requested."""
-        entry = next((self._index[key] for key in keys if key in self._index), None)
+    def find(self, key: bytes) -> Reply | None:
+        """Return the completion for a key, its final error, or None if it must be requested."""
+        entry = self._index.get(key)
         if entry is None:
             return None
         number, offset, _ = entry
@@ -210,7 +210,7 @@ class Remembered(Wrapper):
         """Answer from the replies, else call."""
         identity = self.identity
         assert identity is not None  # a server's model has one
-        reply = self._answers.find(*cache_keys(identity, request.digest))
+        reply = self._answers.find(cache_key(identity, request.digest))
         if reply is None:
             if self._online:
                 return await self.inner.complete(request)

@@ -15,7 +15,6 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
-from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +42,7 @@ def report(
         "Compare RUN with this run. Default: the baseline that RUN was judged "
         "with (--baseline), if it exists. none: no comparison.",
     ] = None,
-    max_traces: Annotated[
-        int, "How many traces to include in full, those that need attention first.", Setting(aliases=("--most",))
-    ] = 10_000,
+    max_traces: Annotated[int, "How many traces to include in full, those that need attention first."] = 10_000,
     page: Annotated[
         str | None, "The page to write: run, compare, matrix, pool, or a page of an installed package."
     ] = None,

@@ -264,10 +264,7 @@ class Cascade:
         second = yield from route_plan(plan, self.routes[1])
         judgment = self._conclude(trace, first, second, kept, {})
         votes = {stage: self._votes(stage, earlier, column, reopened) for stage, column in judgment.votes.items()}
-        calls = judgment.calls
-        if not earlier.parts:  # of an older version, which did not tell whose they are
-            calls = join_calls(trace, [c for c in earlier.calls if stands.keys() & set(c.chunk_ids)], calls)
-        return judgment.but(votes=votes, calls=calls)
+        return judgment.but(votes=votes)
 
     def _cheap_again(
         self, trace: schema.Trace, earlier: schema.Judgment, stands: Mapping[str, schema.Verdict]

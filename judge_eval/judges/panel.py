@@ -16,7 +16,6 @@ from judge_eval.judges.judge import (
     Wave,
     as_begun,
     check_trace,
-    join_calls,
     judges_by_claims,
     judges_chunks_alone,
     models_asked,
@@ -207,27 +206,15 @@ class Panel:
         judgments = yield from self._side_by_side(plans)
         return self._conclude(trace, known, judgments)
 
-    def is_complete(self, trace: schema.Trace, earlier: schema.Judgment) -> bool:
+    def is_complete(self, trace: schema.Trace, earlier: schema.Judgment) -> bool:  # noqa: ARG002
         """Tell whether every member has voted on every chunk with a text."""
-        if earlier.open or earlier.parts:
-            return False
-        # Runs of older versions kept no parts, and lost votes.
-        asked = [place for place, chunk in enumerate(trace.chunks) if not chunk.is_blank]
-        return all(column[place] is not None for column in earlier.votes.values() for place in asked)
+        return not earlier.open and not earlier.parts
 
     def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> Inquiry:
         """Plan the votes that are missing: each member goes on from its own."""
-        parts = [earlier.parts.get(member.name) for member in self.members]
-        plans = [
-            plan_of(member.judge, trace, part or _part_of(trace, earlier, member))
-            for member, part in zip(self.members, parts, strict=True)
-        ]
+        plans = [plan_of(member.judge, trace, earlier.parts.get(member.name)) for member in self.members]
         judgments = yield from self._side_by_side(plans)
-        judgment = self._conclude(trace, {}, judgments)
-        if None not in parts:
-            return judgment
-        kept = [call for call in earlier.calls if not earlier.known.keys().isdisjoint(call.chunk_ids)]
-        return judgment.but(calls=join_calls(trace, kept, judgment.calls))
+        return self._conclude(trace, {}, judgments)
 
     def _side_by_side(self, plans: Sequence[Inquiry]) -> Generator[Wave, Sequence[Reply], Sequence[schema.Judgment]]:
         """Lead the members' plans on, their rounds asked as one; return their judgments."""
@@ -277,27 +264,6 @@ class Panel:
             votes={m.name: tuple(column) for m, column in zip(self.members, votes, strict=True)},
             parts=parts if any(part.open or part.parts for part in judgments) else {},
         )
-
-
-def _part_of(trace: schema.Trace, earlier: schema.Judgment, member: Member) -> schema.Judgment | None:
-    """Return a member's votes as verdicts, of a judgment without parts; None if there are no votes of it."""
-    # A vote has no words and no probability of its own: the panel's words are those of members who gave its
-    # grade, and its probabilities, which are means, stay the means they are.
-    votes = earlier.votes.get(member.name, ())
-    if len(votes) != len(earlier.outcomes):
-        return None
-    outcomes: list[schema.Outcome] = []
-    for outcome, vote in zip(earlier.outcomes, votes, strict=True):
-        if outcome.kind == "no_verdict" or vote is None:
-            outcomes.append(schema.NoVerdict(chunk_id=outcome.chunk_id, why="unjudged", detail="no vote"))
-            continue
-        words: dict[str, Any] = {} if vote == outcome.grade else dict.fromkeys(_WORDS)
-        own = {"grade": vote, "relevant": vote >= member.judge.scale.relevant}
-        outcomes.append(outcome.but(**own, **words))
-    return schema.Judgment(trace_id=trace.id, outcomes=tuple(outcomes))
-
-
-_WORDS = ("reason", "evidence", "evidence_found")
 
 
 def repeated(

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -29,23 +29,14 @@ class Identity:
     """
     variant: str = ""
     """A digest of the base URL's query, which may choose a deployment or hold a key; "" without a query."""
-    former: bytes | None = field(default=None, init=False, repr=False, compare=False)
-    """What `digest` was of the fields as they were given, if they were spelled differently."""
 
     def __post_init__(self) -> None:
-        params = tuple((name, _plain_numbers(text)) for name, text in self.params)
-        base_url = one_slash(self.base_url)
-        if (params, base_url) != (self.params, self.base_url):
-            object.__setattr__(self, "former", self._digest())
-            object.__setattr__(self, "params", params)
-            object.__setattr__(self, "base_url", base_url)
+        object.__setattr__(self, "params", tuple((name, _plain_numbers(text)) for name, text in self.params))
+        object.__setattr__(self, "base_url", one_slash(self.base_url))
 
     @cached_property
     def digest(self) -> bytes:
         """32 bytes over all fields."""
-        return self._digest()
-
-    def _digest(self) -> bytes:
         flat = [text for pair in self.params for text in pair]
         more = [self.variant] if self.variant else []
         return digest_parts([self.provider, self.model, self.base_url, *flat, *more])

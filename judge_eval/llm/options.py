@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
 from judge_eval.ranges import Range, check_params
-from judge_eval.settings import Setting, Several, check, formerly
+from judge_eval.settings import Setting, Several, check
 from judge_eval.spelling import option
 from judge_eval.user_text import read_params
 
@@ -44,7 +44,6 @@ def _words(text: str) -> tuple[str, ...]:
         raise ConfigError(f"{option('key_command')}: {error}") from None
 
 
-@formerly(lead="warm_prefix")
 @dataclass(frozen=True, slots=True)
 class Options:
     """How the judge is called. None of it changes a verdict but `params` and `base_url`.
@@ -100,7 +99,6 @@ class Options:
             metavar="NAME",
             type=list[str] | None,
             read=lambda names: tuple(names or ()),
-            aliases=("--lacking",),
             changes_verdict=True,
         ),
     ] = ()
@@ -145,11 +143,7 @@ class Options:
     record: Annotated[Path | None, _setting("Write every reply to a cassette.")] = None
     replay: Annotated[Path | None, _setting("Answer from a cassette instead of calling.")] = None
     warm_prefix: Annotated[
-        bool,
-        _setting(
-            "Send a trace's first call before the others, for servers that bill a known prefix less.",
-            aliases=("--lead",),
-        ),
+        bool, _setting("Send a trace's first call before the others, for servers that bill a known prefix less.")
     ] = False
     otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
     members: Mapping[str, Options] = field(default_factory=dict)
@@ -164,5 +158,3 @@ class Options:
         own = self.members.get(route, self)
         own = replace(own, params={**LOGPROBS, **own.params}, members={})
         return replace(self, members={**self.members, route: own})
-
-    telling = with_logprobs  # its former name

@@ -27,7 +27,6 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from judge_eval.server.library import IndexingError, Library
 from judge_eval.server.models import BaselineName, GivenLabel, OfferedBaseline, Offset, PageSize, RunName, Text
-from judge_eval.server.submissions import notes_of
 from judge_eval.spelling import option
 from judge_eval.study.drift import DriftHistory, drift_points, drift_report
 from judge_eval.study.matching import labels_by_person
@@ -102,8 +101,8 @@ def baseline_of(library: Library, run_id: str, asked: BaselineName) -> tuple[Com
     """Compare a run with its baseline, if any; say why a remembered baseline is unusable, if it is."""
     if asked == "none":
         return None, None
-    folder, manifest = library.find(run_id)
-    remembered = manifest.baseline_id or notes_of(folder).get("baseline")
+    _, manifest = library.find(run_id)
+    remembered = manifest.baseline_id
     if asked is not None and str(asked) != remembered:
         return library.compared(str(asked), run_id), None
     if remembered is None:

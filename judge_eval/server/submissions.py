@@ -187,7 +187,7 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
 
 
 def notes_of(folder: Path) -> dict[str, Any]:
-    """Read a submission's notes: `error`, and in folders of version 0.1.0 the `baseline`."""
+    """Read a submission's notes: `error`."""
     try:
         notes = json.loads(read_plain(folder / NOTES, MOST_NOTES))
     except (OSError, ValueError, RecursionError):

@@ -21,7 +21,7 @@ from judge_eval.judges.cascade import cascade_of
 from judge_eval.judges.kinds import Mode
 from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import current_backend, field_differences
+from judge_eval.runs.folder.describing import field_differences
 from judge_eval.runs.folder.records import Moment
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale
@@ -266,9 +266,7 @@ class CascadeFile(Record):
         for name, stage, now in (("cheap", self.cheap, judge.cheap), ("strong", self.strong, judge.strong)):
             mismatches += field_differences(f"{name} judge", stage.judge, as_filed(now.describe()))
             if backends is not None:
-                mismatches += field_differences(
-                    f"{name} model", current_backend(stage.backend), current_backend(backends[name])
-                )
+                mismatches += field_differences(f"{name} model", stage.backend, backends[name])
         if mismatches:
             raise ConfigError(
                 f"the cascade was fitted for other judges, and its threshold is not valid for these: "

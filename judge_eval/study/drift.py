@@ -17,7 +17,7 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import is_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import current_backend, current_record, field_differences
+from judge_eval.runs.folder.describing import field_differences, who_judged
 from judge_eval.runs.folder.records import Moment
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
@@ -156,8 +156,8 @@ class DriftHistory:
                 f"{self.path} is the history of other anchors (their ids, texts, labels or threshold differ); "
                 f"name another file with {option('history')}"
             )
-        return field_differences("judge", current_record(known.judge), current_record(anchors.judge)) + (
-            field_differences("model", current_backend(known.backend), current_backend(anchors.backend))
+        return field_differences("judge", who_judged(known.judge), who_judged(anchors.judge)) + (
+            field_differences("model", known.backend, anchors.backend)
         )
 
     def add(self, look: DriftLook) -> None:

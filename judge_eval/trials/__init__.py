@@ -5,15 +5,10 @@ from judge_eval.trials.cases import PROBES, Case, build_cases
 from judge_eval.trials.paired_pilot import PairedPilot, PilotSample
 from judge_eval.trials.probe import Prober, probe
 
-Audition, Drawn = PairedPilot, PilotSample
-"""Former names."""
-
 __all__ = [
     "PROBES",
     "Assurance",
-    "Audition",
     "Case",
-    "Drawn",
     "PairedPilot",
     "PilotSample",
     "ProbeReport",

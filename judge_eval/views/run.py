@@ -168,8 +168,6 @@ def _failures(m: Manifest) -> Iterator[Remark]:
         aggregates = m.aggregates.values()
         if m.aggregates and not any(a.n_failed for a in aggregates):
             effect = "no mean depends on the failed verdicts"
-        elif any(a.n_failed and a.n_expected is None for a in aggregates):  # of an older version
-            effect = "the means exclude these traces; the bounds show how far they could move a mean"
         elif any(a.headline == "bounds" for a in aggregates):
             effect = "more than 5% of all, so bounds are shown instead of the means"
         else:

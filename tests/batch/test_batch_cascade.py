@@ -53,7 +53,7 @@ def judges(cheap: ChatServer, strong: BatchServer) -> tuple[object, ...]:
     """Return the flags on both judges."""
     return (
         "--cascade", "decisions/d", "--cascade-url", cheap.url, "--cascade-param", "dialect=openai",
-        "--cascade-threshold", 0.9, "--then", "openai/m", "--base-url", strong.url,
+        "--cascade-threshold", 0.9, "--strong-model", "openai/m", "--base-url", strong.url,
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def test_a_chat_model_may_be_the_cheap_one_and_a_file_name_both(
 
     with UnsureServer() as cheap, BatchServer(verdict=right) as strong:
         two = (
-            "--cascade", "openai/cheap", "--cascade-url", cheap.url, "--then", "openai/m",
+            "--cascade", "openai/cheap", "--cascade-url", cheap.url, "--strong-model", "openai/m",
             "--base-url", strong.url, "--cache", new_cache(tmp_path / "cache"),
         )  # fmt: skip
         call("cascade", "fit", data, *two, "--alpha", 0.2, "-q")
@@ -198,7 +198,7 @@ def test_killed_while_the_cheap_judge_answers(
 
 def test_secrets_are_not_written_down(tmp_path: Path, data: Path) -> None:
     """A password in the cheap judge's URL or a key among its parameters is refused, not kept."""
-    two = ("--cascade", "decisions/d", "--then", "openai/m", "--cascade-threshold", 0.9)
+    two = ("--cascade", "decisions/d", "--strong-model", "openai/m", "--cascade-threshold", 0.9)
     export = ("batch", "export", data, "--out", tmp_path / "batch", *two)
     result = call(*export, "--cascade-url", "http://me:hunter2hunter2@127.0.0.1:9/v1", code=2)
     assert "leave credentials out of it" in result.output

@@ -53,7 +53,7 @@ params = { seed = 7 }
 
 @pytest.mark.slow
 def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> None:
-    """A server that takes no strict schema says so once; with --lacking everything is judged."""
+    """A server that takes no strict schema says so once; with --unsupported everything is judged."""
 
     def decline(body: Mapping[str, Any]) -> str | None:
         strict = (body.get("response_format") or {}).get("json_schema", {}).get("strict")
@@ -67,7 +67,7 @@ def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> N
         result = call("batch", "import", folder, "--finish", "batch", code=2)
         assert "unsupported: strict" in result.output
         other = tmp_path / "other"
-        export(server, data, other, "--lacking", "strict")
+        export(server, data, other, "--unsupported", "strict")
         call("batch", "submit", other)
         call("batch", "fetch", other)
         call("batch", "import", other, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5")

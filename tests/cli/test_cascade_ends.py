@@ -20,7 +20,7 @@ from tests.support.desk import Desk
 from tests.support.serving import ask
 from tests.support.unsure_server import GOLD, UnsureServer, dataset
 
-MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
+MODELS = ("--cascade", "openai/cheap", "--strong-model", "openai/strong")
 KEY = {"OPENAI_API_KEY": "sk-x"}
 
 

@@ -7,13 +7,13 @@ import json
 from tests.support.desk import Desk
 from tests.support.unsure_server import dataset
 
-FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "fake/overlap")
+FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--strong-model", "fake/overlap")
 
 
 def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
     """Nothing says where it is sure, so nothing can be fitted."""
     data = dataset(desk.folder / "traces.jsonl", 60)
-    result = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
+    result = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--strong-model", "fake/hash")
     assert result.code == 2
     assert "returned no probability" in result.err
 

@@ -219,7 +219,7 @@ def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
 def test_a_threshold_that_nobody_reaches_is_said_to_keep_nothing(desk: Desk) -> None:
     """A cheap judge that draws lots, .95 sure of each, gets a threshold above that."""
     data = dataset(desk.folder / "traces.jsonl", 60)
-    lots = ("--cascade", "fake/hash", "--cascade-mode", "decision", "--then", "fake/overlap")
+    lots = ("--cascade", "fake/hash", "--cascade-mode", "decision", "--strong-model", "fake/overlap")
     result = desk("cascade", "fit", data, *lots)
     assert result.code == 0
     assert "from a confidence of 0.96; none of the sample was as sure" in result.out
@@ -242,7 +242,7 @@ def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
 
 OTHER_JUDGES = [
     (("--cascade", "openai/other"), "--cascade openai/other: cascade.json says openai/cheap"),
-    (("--then", "openai/other"), "--strong-model openai/other: cascade.json says openai/strong"),
+    (("--strong-model", "openai/other"), "--strong-model openai/other: cascade.json says openai/strong"),
     (("--cascade-threshold", "0.5"), "--cascade-threshold 0.5: cascade.json says"),
     (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
     (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
@@ -317,7 +317,7 @@ def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:
     data = dataset(desk.folder / "traces.jsonl", 60)
     with DecisionServer("vllm", rule=lambda text: 0.97 if GOLD in text else 0.02) as deciding:
         result = desk(
-            "cascade", "fit", data, "--cascade", "decisions/small", "--then", "openai/strong",
+            "cascade", "fit", data, "--cascade", "decisions/small", "--strong-model", "openai/strong",
             "--cascade-url", deciding.url, "--cascade-param", "dialect=vllm", "--base-url", server.url,
             OPENAI_API_KEY="sk-x",
         )  # fmt: skip

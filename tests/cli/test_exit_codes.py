@@ -176,7 +176,7 @@ def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_resume_where_the_newest_run_is_done(tmp_path: Path) -> None:
-    """It says so, shows that run and makes none; --or-new makes one; another judge is told of."""
+    """It says so, shows that run and makes none; --new-if-done makes one; another judge is told of."""
     shell = Shell(tmp_path)
     (tmp_path / "pizza.jsonl").write_bytes((FIXTURES / "pizza.jsonl").read_bytes())
     run: Sequence[str] = ("run", "pizza.jsonl", *FAKE)
@@ -192,7 +192,7 @@ def test_resume_where_the_newest_run_is_done(tmp_path: Path) -> None:
     other = shell("run", "pizza.jsonl", "--model", "fake/never", "--resume")
     assert other.code == 2
     assert "--new-if-done" in other.err
-    assert shell(*run, "--resume", "--or-new").code == 0
+    assert shell(*run, "--resume", "--new-if-done").code == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 

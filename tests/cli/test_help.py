@@ -92,23 +92,6 @@ def test_every_long_verb_has_a_short_help(name: str, desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "former", "field", "values"),
-    [
-        ("run", "--then=fake/hash", "strong_model", "fake/hash"),
-        ("run", "--lead", "warm_prefix", True),
-        ("run", "--or-new", "new_if_done", True),
-        ("batch export", "--lacking=strict", "unsupported", ["strict"]),
-        ("report", "--most=7", "max_traces", 7),
-    ],
-)
-def test_former_names_of_flags_work(name: str, former: str, field: str, values: object) -> None:
-    """A flag that was renamed is still read under the name it had; behind `--` it is an argument."""
-    rest = ["x", "--out", "y"] if name == "batch export" else ["x"]
-    assert COMMANDS[name].make_context(name, [former, *rest]).params[field] == values
-    assert former.partition("=")[0] not in {flag for each in COMMANDS[name].params for flag in each.opts}
-
-
-@pytest.mark.parametrize(
     ("name", "flags"),
     [
         ("judge", ("--query", "--reference", "--chunk")),

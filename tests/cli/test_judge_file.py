@@ -13,10 +13,10 @@ from judge_eval.errors import ConfigError
 from judge_eval.judge_file import JudgeSpec, MemberSpec, read_judge, to_toml
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.study.cascade_file import read_cascade
+from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 from tests.support.unsure_server import MODELS, UnsureServer, dataset
 
-KEPT = Path(__file__).parents[2] / "fixtures" / "kept" / "kinds"
 ROWS = [
     {"id": "t1", "query": "Which?", "reference": "San Marzano.", "chunks": ["San Marzano tomatoes.", "Basil."]},
     {"id": "t2", "query": "How hot?", "reference": "450 degrees.", "chunks": ["At 450 degrees.", "A stone."]},
@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
         'threshold = 0.9\n[cheap]\nmodel = "fake/overlap"\nmode = "decision"\n[strong]\n'
         'model = "fake/hash"\n',
         (
-            "--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "fake/hash",
+            "--cascade", "fake/overlap", "--cascade-mode", "decision", "--strong-model", "fake/hash",
             "--cascade-threshold", "0.9",
         ),
     ),
@@ -94,19 +94,6 @@ def test_a_spec_is_written_and_read_back(kind: str, tmp_path: Path) -> None:
     spec = read_judge(path)
     path.write_text(to_toml(spec.table()))
     assert read_judge(path) == spec
-
-
-@pytest.mark.parametrize("name", ["panel.toml", "mixed.toml", "cascade.json"])
-def test_files_from_before_are_judge_files(name: str, tmp_path: Path) -> None:
-    """Panel files and fitted cascades of older versions are read, and written as TOML without a loss."""
-    spec = read_judge(KEPT / name)
-    (tmp_path / "j.toml").write_text(to_toml(spec.table()))
-    again = read_judge(tmp_path / "j.toml")
-    assert again.but(file="") == spec.but(file="")
-    assert spec.keywords()["model"] == again.keywords()["model"]
-    if spec.fitted is not None and again.fitted is not None:
-        assert again.fitted.digest == spec.fitted.digest
-        assert again.keywords()["judge"].guarantee == spec.fitted.guarantee
 
 
 def test_a_model_is_called_as_its_file_says() -> None:
@@ -174,7 +161,7 @@ def test_a_prompt_is_found_beside_the_judge_file(desk: Desk) -> None:
     """`file:PATH` in a judge file starts at the file's folder."""
     there = desk.folder / "there"
     there.mkdir()
-    (there / "own.toml").write_bytes((KEPT / "own.toml").read_bytes())
+    (there / "own.toml").write_bytes((FIXTURES / "prompt_de.toml").read_bytes())
     (there / "j.toml").write_text('model = "fake/overlap"\nprompt = "file:own.toml"\n')
     assert judged(desk, "--judge", "there/j.toml")["outcomes"][0]["grade"] >= 2
 

@@ -166,12 +166,3 @@ def test_every_place_tells_the_same_count(tmp_path: Path) -> None:
     assert strict.manifest.tally.failures == {"unsupported": 2}
     assert strict.manifest.tally.unsupported == 0
     assert "unsupported 2" in again.out
-
-
-def test_an_old_run_counts_nothing(tmp_path: Path) -> None:
-    """A run of a version that did not count says neither 0 nor a number."""
-    kept = EvalRun.load(Path(__file__).parents[2] / "fixtures" / "kept" / "runs" / "chat")
-    assert kept.manifest.tally.unsupported is None
-    assert not [remark for remark in remarks_of(kept.manifest) if remark.about == "evidence"]
-    assert head(kept.manifest)["unsupported"] is None
-    assert "judge_eval/unsupported" not in metrics_of(kept)

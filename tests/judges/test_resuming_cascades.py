@@ -98,24 +98,6 @@ def test_a_pointwise_cheap_judge_is_asked_about_open_chunks_alone(tmp_path: Path
     assert result.parts == {}
 
 
-def test_a_run_of_an_older_version_keeps_the_votes_of_its_stages(tmp_path: Path) -> None:
-    """It stored grades alone: verdicts stand with their votes, and open chunks are asked about."""
-    judge = CASCADES["decision alone"]
-    whole = judged(models(), judge, tmp_path / "whole")
-    run = judged(models(strong=("c2",)), judge, tmp_path / "begun")
-    assert run.folder is not None
-    old = run.results[0].model_copy(update={"parts": {}})
-    (run.folder / "results.jsonl").write_text(old.model_dump_json(exclude={"parts"}) + "\n")
-    manifest = run.manifest.model_copy(update={"results": None})
-    (run.folder / "manifest.json").write_text(manifest.model_dump_json())
-    backends = models()
-    resumed = judged(backends, judge, tmp_path / "begun", resume=str(run.folder))
-    assert [request.chunk_ids for request in backends["cheap"].requests] == [("c2",)]
-    assert [request.chunk_ids for request in backends["strong"].requests] == [("c2",)]
-    assert resumed.results[0].votes == whole.results[0].votes
-    assert resumed.results[0].outcomes == whole.results[0].outcomes
-
-
 def in_panel(missing: tuple[str, ...] = (), stage: str = "cheap") -> tuple[Cascade, dict[str, FakeBackend]]:
     """Make a cascade whose cheap or strong judge is a panel of two, and its models; the second one fails."""
     panel = Panel([Member("first", Pointwise(), "first"), Member("second", Pointwise(), "second")])

@@ -115,30 +115,6 @@ def test_samples_are_completed_like_members(tmp_path: Path) -> None:
     assert resumed.results[0].votes == {f"sample {n}": (1, 1, None) for n in (1, 2, 3)}
 
 
-def test_a_run_of_an_older_version_keeps_its_votes(tmp_path: Path) -> None:
-    """It stored grades alone: the votes stay, the missing one is asked for, and the mean counts all three."""
-    run = judged(members(c=("c1",)), tmp_path)
-    assert run.folder is not None
-    path = run.folder / "results.jsonl"
-    old = run.results[0].model_copy(update={"parts": {}})
-    path.write_text(old.model_dump_json(exclude={"parts"}) + "\n")
-    manifest = run.folder / "manifest.json"
-    result = run.manifest.model_copy(update={"results": None})
-    manifest.write_text(result.model_dump_json())
-    models = members()
-    resumed = judged(models, tmp_path, resume=str(run.folder))
-    assert asked(models) == {"a": [], "b": [], "c": ["c1"]}
-    whole = judged(members(), tmp_path / "whole")
-    (mine,), (other,) = resumed.results, whole.results
-    assert mine.votes == other.votes
-    first, expected = mine.outcomes[0], other.outcomes[0]
-    assert isinstance(first, Verdict)
-    assert isinstance(expected, Verdict)
-    assert (first.grade, first.reason) == (expected.grade, expected.reason)
-    assert first.expected_grade == pytest.approx(expected.expected_grade)
-    assert len(mine.calls) == len(other.calls)
-
-
 class Around:
     """A judge of one's own around another, with nothing but what the protocol asks for."""
 

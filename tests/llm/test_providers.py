@@ -107,7 +107,7 @@ def test_a_provider_that_takes_batches_exports_them(monkeypatch: pytest.MonkeyPa
     with BatchServer() as server:
         call("batch", "export", data, "--model", "mine/x", "--out", tmp_path / "b", "--base-url", server.url)
         assert list((tmp_path / "b").rglob("*.jsonl"))
-        again = ("--out", tmp_path / "c", "--base-url", server.url, "--lacking", "seed")
+        again = ("--out", tmp_path / "c", "--base-url", server.url, "--unsupported", "seed")
         result = call("batch", "export", data, "--model", "mine/x", *again, code=2)
         assert "mine/x takes no lacking" in result.output
 

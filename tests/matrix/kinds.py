@@ -120,7 +120,7 @@ def _cascade(name: str, *flags: object, explained: bool = False) -> Kind:
         name,
         lambda place: (
             "--cascade", f"decisions/{CHEAP}", "--cascade-param", "dialect=openai", "--cascade-url",
-            place.cheap_url, "--then", f"openai/{MAIN}", "--cascade-threshold", 0.75, *flags,
+            place.cheap_url, "--strong-model", f"openai/{MAIN}", "--cascade-threshold", 0.75, *flags,
         ),
         build,
     )  # fmt: skip
@@ -189,7 +189,7 @@ KINDS = (
         "listwise-cascade",
         lambda place: (
             "--cascade", f"openai/{CHEAP}", "--cascade-mode", "listwise", "--cascade-url", place.cheap_url,
-            "--then", f"openai/{MAIN}", "--cascade-threshold", 0.75,
+            "--strong-model", f"openai/{MAIN}", "--cascade-threshold", 0.75,
         ),
         _listwise_cascade,
     ),

@@ -156,7 +156,7 @@ def test_a_baseline_that_is_lost_hides_no_run(tmp_path: Path, harm: str) -> None
         assert (page["baseline"], len(page["metrics"])) == (None, 3)
         assert old.id[:8] in page["problem"]
         assert ask(f"{base}/rows")[1]["total"] == 3
-        assert ask(f"{base}/page?baseline={old.id}")[1] == page  # links of older pages name it
+        assert ask(f"{base}/page?baseline={old.id}")[1] == page  # named, it is the same
         assert ask(f"{url}/api/v1/compare?baseline={old.id}&candidate={new.id}")[0] in (404, 409)
 
 

@@ -97,4 +97,4 @@ class UnsureServer(ChatServer):
         return values, sure
 
 
-MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
+MODELS = ("--cascade", "openai/cheap", "--strong-model", "openai/strong")

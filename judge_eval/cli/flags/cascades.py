@@ -36,11 +36,7 @@ class CascadeModels:
     strong_model: Annotated[
         str | None,
         _setting(
-            "With --cascade: the strong judge. Default: --model.",
-            metavar="MODEL",
-            completion="models",
-            aliases=("--then",),
-            common=True,
+            "With --cascade: the strong judge. Default: --model.", metavar="MODEL", completion="models", common=True
         ),
     ] = None
     cascade_mode: Annotated[

@@ -1,4 +1,4 @@
-"""A verb on the command line: its two help screens, and the former names of its flags."""
+"""A verb on the command line: its two help screens, and the hosts that its flags name."""
 
 import functools
 import inspect
@@ -27,13 +27,13 @@ def _in_one_line(paragraph: str) -> str:
 
 
 class VerbCommand(TyperCommand):
-    """A command whose `-h` shows the usual options alone where it has many, and which knows former flags."""
+    """A command whose `-h` shows the usual options alone where it has many."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; former names of flags are replaced by today's."""
+        """Read the command line, and trust the hosts that it names."""
         place = args.index("--") if "--" in args else len(args)
         ctx.meta[_SHORT] = self.is_long and "-h" in args[:place]
-        rest = super().parse_args(ctx, [*map(self._present, args[:place]), *args[place:]])
+        rest = super().parse_args(ctx, args)
         self._check_hosts(ctx)
         return rest
 
@@ -90,18 +90,6 @@ class VerbCommand(TyperCommand):
         if setting is None:
             return option.name != "trust_host"
         return setting.common or option.required or any(word[:2] != "--" for word in option.opts)
-
-    @functools.cached_property
-    def _former(self) -> Mapping[str, str]:
-        return {
-            alias: max(option.opts, key=len)
-            for option in self._options
-            for alias in self._settings.get(option.name or "", Setting()).aliases
-        }
-
-    def _present(self, word: str) -> str:
-        flag, equals, value = word.partition("=")
-        return f"{self._former[flag]}{equals}{value}" if flag in self._former else word
 
     @contextmanager
     def _only_usual(self, epilog: str) -> Iterator[None]:

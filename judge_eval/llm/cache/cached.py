@@ -179,14 +179,6 @@ def cache_key(identity: Identity, request_digest: bytes) -> bytes:
     return hashlib.sha256(identity.digest + request_digest).digest()
 
 
-def cache_keys(identity: Identity, request_digest: bytes) -> tuple[bytes, ...]:
-    """Return `cache_key`, and the key that an earlier version made of the same model, if it differs."""
-    key = cache_key(identity, request_digest)
-    if identity.former is None:
-        return (key,)
-    return key, hashlib.sha256(identity.former + request_digest).digest()
-
-
 class Cached(Wrapper):
     """A backend that asks another one only for what its store does not hold; `aclose` closes the store.
 
@@ -251,11 +243,6 @@ class Cached(Wrapper):
         keys = [cache_key(identity, requests[place].digest) for place in places]
         for place, key, row in zip(places, keys, self.store.get_many(keys), strict=True):
             completions[place] = self._decode(key, row)
-        if identity.former is not None:
-            places = [place for place in places if completions[place] is None]
-            keys = [cache_keys(identity, requests[place].digest)[1] for place in places]
-            for place, key, row in zip(places, keys, self.store.get_many(keys), strict=True):
-                completions[place] = self._decode(key, row)
         return completions
 
     async def complete(self, request: Request) -> Completion:

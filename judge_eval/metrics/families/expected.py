@@ -97,7 +97,7 @@ def expected_graded_ndcg(
         if known is not None and (~known_chances & ~np.isnan(known)).any():
             raise MetricError(
                 "a verdict has a probability of being relevant and not one of each grade, which is needed on "
-                "a graded scale and not kept by older runs and some judges; judge again (the cache answers), "
+                "a graded scale and not given by some judges; judge again (the cache answers), "
                 "or use gain=binary, which asks only what is relevant, or EDCG"
             )
     values = ndcg(table, k, ideal=ideal)

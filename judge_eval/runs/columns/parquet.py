@@ -276,7 +276,7 @@ def _read(
             ids_of_chunks = columns["chunk_id"]
             hashes = [packed.hash_number(packed.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
             names[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
-        if probabilities:  # parts of older versions lack the column, and the results are read
+        if probabilities:
             likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
         passages[here] = columns["passage"].to_numpy()
         grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)

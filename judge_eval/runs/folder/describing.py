@@ -6,7 +6,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from judge_eval.digest import short
-from judge_eval.llm.backend import Identity
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 from judge_eval.safe_text import counted
 
@@ -165,11 +164,11 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
     old, new = _as_judged(old), _as_judged(new)
     if old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new)):
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
-    judges = current_record(old.judge), current_record(new.judge)
+    judges = who_judged(old.judge), who_judged(new.judge)
     if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     differences = field_differences("judge", *judges)
-    differences += field_differences("model", current_backend(old.backend), current_backend(new.backend))
+    differences += field_differences("model", old.backend, new.backend)
     if served and not differences and (names := _served(old, new)):
         differences.append(f"servers called the model {names[0]} there, {names[1]} here")
     return differences
@@ -206,32 +205,12 @@ def _as_judged(m: Manifest) -> Manifest:
     return m.but(judge=run["judge"], backend=run["backend"]) if isinstance(run, dict) else m
 
 
-def current_record(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Complete an older version's record of a judge: verdicts without sound evidence were always flagged."""
+def who_judged(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the record of a judge without its notes on the data, which say nothing of who judged."""
     record = {name: value for name, value in judge.items() if name not in KEPT_BESIDE}
-    if isinstance(source := record.get("imported"), dict):  # what the data lack says nothing of who judged
+    if isinstance(source := record.get("imported"), dict):
         record["imported"] = {name: value for name, value in source.items() if name != "unmatched"}
-    if record.get("mode") in ("pointwise", "listwise"):
-        record.setdefault("evidence", "flag")
-    if isinstance(pointwise := record.get("pointwise"), dict):
-        record["pointwise"] = current_record(pointwise)
-    if isinstance(members := record.get("members"), list):
-        record["members"] = [current_record(part) if isinstance(part, dict) else part for part in members]
     return record
-
-
-def current_backend(record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Spell the numbers and the address in the record of a model, or of several, as they are now."""
-    current = dict(record)
-    if isinstance(params := record.get("params"), dict):
-        pairs = tuple((name, str(text)) for name, text in params.items())
-        identity = Identity("", "", str(record.get("base_url", "")), pairs)
-        current |= {"base_url": identity.base_url, "params": dict[str, JsonValue](identity.params)}
-    if isinstance(members := record.get("members"), dict):
-        current["members"] = {
-            name: current_backend(member) if isinstance(member, dict) else member for name, member in members.items()
-        }
-    return current
 
 
 def field_differences(

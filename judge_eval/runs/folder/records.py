@@ -167,13 +167,13 @@ class Aggregate(Record):
     mean: float | None
     """Over all traces with something to measure, those with failed verdicts by their expected value.
 
-    None if no trace has a value. In runs of older versions it is the mean of the traces with a value."""
+    None if no trace has a value."""
     n: int = Field(ge=0)
     """How many traces have a value."""
     n_failed: int = Field(ge=0)
     """How many traces have none because of failed verdicts."""
-    n_expected: int | None = Field(default=None, ge=0)
-    """How many of these count with their expected value; None in runs of older versions."""
+    n_expected: int = Field(default=0, ge=0)
+    """How many of these count with their expected value."""
     headline: Literal["mean", "bounds"] = "mean"
     """`bounds` if more than 5% of the run's verdicts failed and they leave this metric open."""
     n_undefined: int = Field(default=0, ge=0)
@@ -309,16 +309,10 @@ class Tally(Record):
     failed_traces: int = 0
     failures: dict[str, int] = Field(default_factory=dict)
     """Failed verdicts by reason."""
-    unsupported: int | None = None
-    """Relevant verdicts whose quote is missing, too short or not in the chunk; the means count them.
-
-    None in runs of older versions, which did not count them.
-    """
-    beyond_total: int | None = None
-    """Traces with more relevant verdicts than `relevant_total` says exist; metrics count those found.
-
-    None in runs of older versions, which did not count them.
-    """
+    unsupported: int = 0
+    """Relevant verdicts whose quote is missing, too short or not in the chunk; the means count them."""
+    beyond_total: int = 0
+    """Traces with more relevant verdicts than `relevant_total` says exist; metrics count those found."""
     beyond: tuple[str, ...] = ()
     """The ids of the first five of them."""
     stages: dict[Stage, int] = Field(default_factory=dict)
@@ -340,8 +334,7 @@ class Tally(Record):
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
     served: tuple[str, ...] = ()
-    """What servers called the models that answered; empty if they did not say or gave more than 100 names, and in runs
-    of older versions."""
+    """What servers called the models that answered; empty if they did not say or gave more than 100 names."""
     cache: dict[str, int] = Field(default_factory=dict)
     """Rows of the cache that were `refused`, and answers paid for `beside` those of another process."""
 
@@ -396,7 +389,7 @@ class Manifest(Record):
     concentrations: tuple[Concentration, ...] = ()
     """The groups of traces in which failed verdicts concentrate, at the 5% level."""
     reranking: Reranking | None = None
-    """What a perfect reranker would gain; None in runs of older versions, and if no metric reads grades alone."""
+    """What a perfect reranker would gain; None if no metric reads grades alone."""
     tally: Tally = Tally()
     environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""

@@ -122,6 +122,7 @@ class Counting:
 
 _SUMMED = (
     *("traces", "verdicts", "failed_verdicts", "failed_traces", "fewer_votes", "repeated"),
+    *("unsupported", "beyond_total"),
     *("calls", "hits", "input_tokens", "output_tokens"),
 )
 
@@ -131,9 +132,6 @@ def total(tallies: Sequence[Tally]) -> Tally:
     fields: dict[str, Any] = {name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED}
     for name in ("failures", "stages", "retries", "cache"):
         fields[name] = total_counts(getattr(tally, name) for tally in tallies)
-    for name in ("unsupported", "beyond_total"):
-        numbers = [getattr(tally, name) for tally in tallies]
-        fields[name] = None if None in numbers else sum(numbers)
     costs = [0.0 if tally.cost is None and not tally.calls else tally.cost for tally in tallies]
     return Tally(
         **fields,

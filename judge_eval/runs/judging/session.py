@@ -110,7 +110,7 @@ def results_of(block: Sequence[Judged], scorer: Scorer, failed: list[MetricError
 class Paid:
     """What a run had paid when it was killed: by its notes, and by the rows after the last note.
 
-    Without notes (runs of older versions, or pulled ones) the manifest's tally covers the requests of the
+    Without notes (of a run that was pulled) the manifest's tally covers the requests of the
     first rows; the others count as calls.
     """
 

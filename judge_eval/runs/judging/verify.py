@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.files import is_plain
 from judge_eval.record import Record
@@ -160,11 +158,6 @@ class Reread:
         index = self._index.sorted()
         for name, aggregate in aggregate_all(index, self._scorer, manifest.intervals).items():
             recorded = manifest.aggregates.get(name)
-            if recorded is not None and recorded.n_expected is None:  # the mean of an older version
-                values = np.array(index.scores[name])
-                values = values[~np.isnan(values)]
-                mean = float(values.mean()) if values.size else None
-                aggregate = aggregate.but(mean=mean)
             if text := _difference(recorded, aggregate):
                 yield Finding(file=MANIFEST, what=f"aggregates.{name}: {text}")
 

@@ -49,8 +49,7 @@ class Keeping:
     ] = False
     """A run's folder; True continues the newest unfinished run of the same data in `out`."""
     new_if_done: Annotated[
-        bool,
-        _setting("With --resume alone: start a new run if the newest of the same data is done.", aliases=("--or-new",)),
+        bool, _setting("With --resume alone: start a new run if the newest of the same data is done.")
     ] = False
     push_every: Annotated[
         float,

@@ -13,7 +13,7 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import current_backend, field_differences
+from judge_eval.runs.folder.describing import field_differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.stats.probabilities import MapMethod, ProbabilityMap
@@ -195,7 +195,7 @@ def _for_another(what: str) -> DataError:
 
 def _who(backend: Mapping[str, JsonValue], *, grades: bool = False) -> dict[str, JsonValue]:
     """Return who answered, without base URLs; for `grades`, requested probabilities do not matter."""
-    fields = {name: value for name, value in current_backend(backend).items() if name not in ("base_url", "variant")}
+    fields = {name: value for name, value in backend.items() if name not in ("base_url", "variant")}
     if grades and isinstance(params := fields.get("params"), dict):
         fields["params"] = {name: value for name, value in params.items() if name not in _ASKED}
     if isinstance(members := fields.get("members"), dict):

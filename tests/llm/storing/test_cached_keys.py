@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.cache.cached import Cached
 from judge_eval.llm.http.openai import create
-from judge_eval.wire import Completion, Message, Passage, Request
+from judge_eval.wire import Message, Passage, Request
 from tests.support.cache_doubles import IDENTITY, Counting, MemoryStore, PlainForm, ask, readable
 from tests.support.caching import complete_all
 
@@ -139,13 +138,3 @@ def test_the_query_of_an_address_is_part_of_the_key() -> None:
     assert keys[0] == keys[3] == keys[4]
     assert "deployment" not in repr(identities)
     assert {who.base_url for who in identities} == {"http://127.0.0.1:1/v1"}
-
-
-def test_answers_under_a_former_spelling_are_found() -> None:
-    """A row that an earlier version stored under `temperature=0.0` or `//v1` is not paid for again."""
-    store = MemoryStore()
-    for change in ({"params": (("temperature", "0.0"),)}, {"base_url": "http://127.0.0.1:1//v1"}):
-        spelled = replace(IDENTITY, **change)  # type: ignore[arg-type]
-        assert spelled.former is not None
-        store.put_many([(hashlib.sha256(spelled.former + BASE.digest).digest(), Completion("yes").encode())])
-        assert Cached(Counting(identity=spelled), store).peek([BASE]) == [Completion("yes")]

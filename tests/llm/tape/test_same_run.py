@@ -25,7 +25,7 @@ CHAT, DECIDING = "CHAT", "DECIDING"
 """Stand for the addresses of the servers."""
 WRITES = ("--model", "openai/m", "--base-url", CHAT)
 DECIDES = ("--model", "decisions/m", "-p", "dialect=openai", "--base-url", DECIDING)
-STAGES = ("--then", "openai/strong", "--base-url", CHAT, "--cascade-threshold", ".90")
+STAGES = ("--strong-model", "openai/strong", "--base-url", CHAT, "--cascade-threshold", ".90")
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": WRITES,
     "listwise": (*WRITES, "--mode", "listwise"),

@@ -64,26 +64,6 @@ def put_digests(folder: Path, *, sealed: bool) -> None:
     (folder / "manifest.json").write_text(changed.model_dump_json())
 
 
-def test_parts_of_older_versions_are_read_but_for_probabilities(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parts without the column serve all else; for probabilities the results are read."""
-    import pyarrow
-    import pyarrow.parquet
-
-    run = EvalRun.load(likely_run(12, out=tmp_path).folder or "")
-    folder = run.folder or Path()
-    write_parts(run)
-    table = pyarrow.parquet.read_table(folder / VERDICTS)
-    pyarrow.parquet.write_table(table.drop_columns(["confidence"]), folder / VERDICTS)
-    put_digests(folder, sealed=True)
-    again = EvalRun.load(folder)
-    packed = pack(again.results, ("AP@5",), "cluster", probabilities=True)
-    same(columns_of(again, ("AP@5",), "cluster", probabilities=True), packed)
-    read_only_parts(monkeypatch)
-    assert not columns_of(again, ("AP@5",), "cluster").probabilities.size
-
-
 def test_compare_and_agree_say_the_same_from_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison and an agreement are equal, whether read from the results or from the parts."""
     first, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)

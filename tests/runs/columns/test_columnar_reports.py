@@ -113,11 +113,11 @@ def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
         assert brief["differences"][name]["zero"] == whole["differences"][name]["zero"]
 
 
-def test_report_most_on_the_command_line(tmp_path: Path) -> None:
-    """`report --most` says in the file how many traces it leaves out."""
+def test_report_max_traces_on_the_command_line(tmp_path: Path) -> None:
+    """`report --max-traces` says in the file how many traces it leaves out."""
     run = made(tmp_path / "runs")
     out = tmp_path / "report.html"
-    done = CliRunner().invoke(app, ["report", str(run.folder), "--most", "5", "-o", str(out), "--no-cache"])
+    done = CliRunner().invoke(app, ["report", str(run.folder), "--max-traces", "5", "-o", str(out), "--no-cache"])
     assert done.exit_code == 0, done.output
     assert data_of(out.read_text())["shown"] == {"n": 5, "of": 40}
     assert "5 of 40 traces in full" in done.output

@@ -123,7 +123,7 @@ def test_answers_from_the_cache_before_a_kill_are_no_calls(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("noted", [0, 4])
 def test_the_rows_tell_where_there_are_no_notes(tmp_path: Path, begun: Path, noted: int) -> None:
-    """A killed run without notes (of an older version, or pulled) counts the calls of its rows, each once."""
+    """A killed run without notes (one that was pulled) counts the calls of its rows, each once."""
     folder, book = begun, tmp_path / "book"
     (folder / TAKEN).unlink()
     run = EvalRun.load(folder)

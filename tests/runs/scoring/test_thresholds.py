@@ -29,7 +29,7 @@ def verdicts(run: EvalRun) -> list[Verdict]:
 
 
 def without_grades(run: EvalRun) -> EvalRun:
-    """Return a run whose verdicts tell only the probability of being relevant, as older ones do."""
+    """Return a run whose verdicts tell only the probability of being relevant."""
     results = []
     for result in run.results:
         outcomes = [o.model_copy(update={"grade_probabilities": None}) for o in result.outcomes]
