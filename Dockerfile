@@ -5,7 +5,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY judge_eval judge_eval
 COPY prompts prompts
-RUN python -m venv /app && /app/bin/pip install --no-cache-dir ".[cost,fast,mcp,server]"
+RUN python -m venv /app && /app/bin/pip install --no-cache-dir ".[cost,mcp,server]"
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin judge \

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 from judge_eval.llm.http import anthropic_messages, gemini, openai
@@ -66,11 +65,11 @@ async def bare_sdk(url: str, calls: list[Request], width: int) -> None:
     await client.close()
 
 
-def stack(transport: Any, provider: str = "openai") -> Variant:
-    """Make the variant that runs a provider's stack over a transport."""
+def stack(provider: str) -> Variant:
+    """Make the variant that runs a provider's stack."""
 
     async def run(url: str, calls: list[Request], width: int) -> None:
-        settings = {"base_url": url, "concurrency": width, "transport": transport, "provider": provider}
+        settings = {"base_url": url, "concurrency": width, "provider": provider}
         inner = WIRES[provider]("m", **settings)
         backend = Retried(Limited(inner, concurrency=width, start=width))
 
@@ -103,12 +102,10 @@ def main() -> None:
         os.environ.setdefault(name, "k")
     variants: dict[str, tuple[str, Variant]] = {
         "bare SDK create": ("chat_server", bare_sdk),
-        "stack, httpx": ("chat_server", stack("httpx")),
+        "openai": ("chat_server", stack("openai")),
     }
-    if find_spec("aiohttp"):
-        variants["stack, aiohttp"] = ("chat_server", stack("aiohttp"))
     for wire in ("anthropic", "gemini"):
-        variants[wire] = (f"own_wires {wire}", stack("auto", wire))
+        variants[wire] = (f"own_wires {wire}", stack(wire))
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     with ExitStack() as servers:
         kinds = {kind for kind, _ in variants.values()}

@@ -12,7 +12,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypedDict
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
-from weakref import WeakKeyDictionary
 
 from judge_eval.digest import canonical_json, digest_json
 from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError
@@ -21,7 +20,7 @@ from judge_eval.llm.backend import Identity
 from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.chat_format import status_of
 from judge_eval.llm.http.cloud_credentials import AwsSigner, google_token
-from judge_eval.llm.http.connection import Connection, Endpoint, Transport, open_connection
+from judge_eval.llm.http.connection import Connection, Endpoint
 from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal, request_id
 from judge_eval.llm.http.key_command import KeySource
 from judge_eval.llm.http.key_command import key_command as of_words
@@ -38,10 +37,11 @@ _PORTS = {"http": 80, "https": 443}
 _NOT_SENT = {
     "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
     "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
-    "ConnectionRefusedError", "gaierror", "UnsupportedProtocol", "LocalProtocolError",
+    "ConnectionRefusedError", "gaierror", "UnsupportedProtocol", "LocalProtocolError", "ProxyError",
+    "ClientHttpProxyError",
 }  # fmt: skip
 _SENT = {"ClientOSError", "ServerDisconnectedError", "ConnectionResetError", "BrokenPipeError"}
-"""In the chain, these mean that a connection stood; one transport reports them as failed connecting."""
+"""In the chain, these mean that a connection stood."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,6 @@ class EndpointOptions(TypedDict, total=False):
     """Seconds one call may take in all, > 0; 120 unless given."""
     concurrency: int
     """The most calls in flight, for which connections are kept, >= 1; 256 unless given."""
-    transport: Transport
-    """The HTTP library; `auto` unless given."""
     key_variable: str
     """The environment variable that holds the key, read at the first call; else the provider's own."""
     max_reply: int
@@ -186,7 +184,6 @@ class HttpBackend:
         base_url: str | None = None,
         timeout: float = 120.0,
         concurrency: int = 256,
-        transport: Transport = "auto",
         key_variable: str = "",
         max_reply: int = MOST_BYTES,
         provider: str = "openai",
@@ -197,14 +194,12 @@ class HttpBackend:
         if not timeout > 0 or concurrency < 1 or max_reply < 1:
             values = f"{timeout}, {concurrency} and {max_reply}"
             raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {values}")
-        if transport not in ("auto", "httpx", "aiohttp"):
-            raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
         self.entry = entry_of(provider)
         """What the table of providers says of the server."""
         self._address = address_of(base_url, self.entry, model)
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot be part of an address")
-        self._timeout, self._transport = timeout, transport
+        self._timeout = timeout
         self.key_variable = key_variable or self.entry.key_env
         """The environment variable that holds the key; "" if there is none."""
         words = tuple(key_command) or (() if key_variable else self.entry.key_command)
@@ -218,13 +213,12 @@ class HttpBackend:
             key_header=key_header or self.entry.key_header,
             headers=headers,
             authorization=self._address.authorization,
-            secrets=self._address.secrets,
             calls=concurrency,
             timeout=timeout,
             most=max_reply,
             signer=self._signer,
         )
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, Connection] = {}
         self.listener: Callable[[RateSignal], None] | None = None
         """Called with what the server advertises of its limits."""
 
@@ -286,7 +280,7 @@ class HttpBackend:
         """Send a body and read the reply, whatever its status but a first 401 for a key of a command."""
         if self._command is not None and self._command.expiring:
             await asyncio.to_thread(self._command.key)
-        client = self._client()
+        client = await self._client()
         used = client.key
         received = await self._posted(client, body)
         if received.status == 401 and self._command is not None:
@@ -311,7 +305,7 @@ class HttpBackend:
             raise
         except TimeoutError:
             raise timed_out(self._timeout, self.place) from None
-        except Exception as error:  # no list covers all that two HTTP libraries raise
+        except Exception as error:  # no list covers all that aiohttp raises
             failed = unreachable(error, self._timeout, self.place, self.scrub)
             if self.entry.start and not failed.sent and self._address.loopback:
                 failed.detail += f" (is it running? `{self.entry.start}` starts it)"
@@ -359,13 +353,16 @@ class HttpBackend:
         if client is not None:
             await client.aclose()
 
-    def _client(self) -> Connection:
+    async def _client(self) -> Connection:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
             key = self._key()
             self.__dict__["scrub"] = Scrubber(key, self._address.secrets)
-            client = self._clients[loop] = open_connection(self._endpoint, key, self._transport)
+            client = self._clients[loop] = Connection(self._endpoint, key)
+            for other in [each for each in list(self._clients) if each.is_closed()]:
+                if (ended := self._clients.pop(other, None)) is not None:
+                    await ended.aclose()
         elif self._command is not None or self._signer is not None:
             self._use(client, self._key())
         return client

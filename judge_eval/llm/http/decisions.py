@@ -185,7 +185,6 @@ def _by_grade(shares: Any, question: wire.DecisionQuestion) -> list[Any]:
 
 
 _OURS = frozenset({"model", "input", "state", "questions", "stream"})
-_LEAST_SDK = (3, 26)
 _MANY = re.compile(
     r"(too many|at most|maximum|max|no more than|exceed\w*|up to|limit)\b.{0,60}\bquestions?\b"
     r"|\bquestions?\b.{0,60}(too many|at most|maximum|no more than|exceed|up to|limit)",
@@ -214,7 +213,6 @@ class Decisions(client.HttpBackend):
         **calling: Unpack[client.EndpointOptions],
     ) -> None:
         del lacking  # what a chat server may not take is never part of these requests
-        _check_sdk()
         fields = dict(params or {})
         named = fields.pop("dialect", None)
         self._params = plain_params(fields, ours=_OURS)
@@ -308,19 +306,6 @@ def _dialect(named: Any, address: client.Address, entry: ProviderEntry) -> Diale
     if not isinstance(named, str) or named not in dialects:
         raise ConfigError(f"no dialect {named!r}; {advise(str(named), list(dialects))}")
     return dialects[named]
-
-
-def _check_sdk() -> None:
-    """Raise `ConfigError` if the SDK is too old to know decisions."""
-    from openai import VERSION
-
-    parts = [int(part) for part in re.findall(r"\d+", VERSION)[:2]]
-    if tuple(parts) < _LEAST_SDK:
-        least = ".".join(map(str, _LEAST_SDK))
-        raise ConfigError(
-            f"decision models need the openai SDK {least} or later, and {VERSION} is installed: "
-            f"pip install -U 'openai>={least}'"
-        )
 
 
 WIRE = "decisions"

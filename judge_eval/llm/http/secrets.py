@@ -6,7 +6,6 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from logging import LogRecord
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
@@ -87,11 +86,6 @@ class Scrubber:
             if any(hint in text for hint in hints):
                 text = mask(text, [secret])
         return text
-
-    def log_record(self, record: LogRecord) -> bool:
-        """Clean what a library logs; a filter of its logger."""
-        record.msg, record.args = self(record.getMessage()), ()
-        return True
 
     def error(self, error: E_) -> E_:
         """Return the error with a clean detail."""

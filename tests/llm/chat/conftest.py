@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import pytest
 
 from tests.support.chat_server import ChatServer
-
-
-@pytest.fixture(params=["httpx", "aiohttp"])
-def transport(request: pytest.FixtureRequest) -> Literal["httpx", "aiohttp"]:
-    """Both transports; the second needs an extra."""
-    if request.param == "aiohttp":
-        pytest.importorskip("aiohttp")
-    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture

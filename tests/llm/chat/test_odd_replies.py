@@ -10,7 +10,7 @@ import gzip
 import json
 import random
 import zlib
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -24,7 +24,6 @@ from tests.support.odd import full_count, holds_key, nested, odd_reply, use
 from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask, complete
 
-Transport = Literal["httpx", "aiohttp"]
 pytestmark = pytest.mark.usefixtures("key")
 KEY = odd.KEY
 """What the fixture `key` puts into the environment."""
@@ -60,7 +59,7 @@ class OddClient:
 @pytest.mark.slow
 def test_odd_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """No status, header or body raises what is not the package's own, through client, ladder and judge."""
-    monkeypatch.setattr(endpoint, "open_connection", OddClient)
+    monkeypatch.setattr(endpoint, "Connection", OddClient)
     monkeypatch.setattr(OddClient, "rng", random.Random(11))
     count = full_count(3000)
     outcomes = {"completion": 0, "call": 0, "fatal": 0}
@@ -111,10 +110,10 @@ NAMED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("status", [200, 400, 500])
-def test_named_oddities(transport: Transport, name: str, status: int) -> None:
+def test_named_oddities(name: str, status: int) -> None:
     """Replies that once ended a run are the failure of their request, or a completion, over real HTTP."""
     with RawServer(lambda _: http(status, NAMED[name])) as server:
-        backend = create("m", base_url=server.url, transport=transport)
+        backend = create("m", base_url=server.url)
         try:
             use(complete(backend))
             assert status == 200
@@ -169,7 +168,7 @@ def wire_bytes(rng: random.Random) -> bytes:
 
 
 @pytest.mark.slow
-def test_odd_http(transport: Transport) -> None:
+def test_odd_http() -> None:
     """Nor do bytes on a real connection, through either HTTP library."""
     rng = random.Random(12)
     count = full_count(150, 0.02)
@@ -178,7 +177,7 @@ def test_odd_http(transport: Transport) -> None:
         read = 0
         for number in range(count):
             if number % 20 == 0:
-                backend = create("m", base_url=url, transport=transport, timeout=20)
+                backend = create("m", base_url=url, timeout=20)
             try:
                 use(await backend.complete(ask()))
                 read += 1

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -29,7 +28,6 @@ from tests.support.chat_server import ChatServer
 from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask
 
-Transport = Literal["httpx", "aiohttp"]
 pytestmark = pytest.mark.usefixtures("key")
 GOOD = json.dumps(completion({}, '{"verdict": true}')).encode()
 
@@ -52,7 +50,7 @@ def complete(backend: OpenAI, times: int = 1) -> Completion:
 
 
 @pytest.mark.foreign
-def test_a_certificate_is_checked(transport: Transport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_certificate_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A server whose certificate nobody vouches for gets no request; one of `SSL_CERT_FILE` is called."""
     certificate = certify(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -60,11 +58,11 @@ def test_a_certificate_is_checked(transport: Transport, monkeypatch: pytest.Monk
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     with RawServer(lambda _: http(200, GOOD, "content-type: application/json"), tls=context) as server:
         with pytest.raises(TransientError) as caught:
-            complete(create("m", base_url=server.url, transport=transport))
+            complete(create("m", base_url=server.url))
         assert not caught.value.sent
         assert not server.requests
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert "verdict" in complete(create("m", base_url=server.url, transport=transport)).text
+        assert "verdict" in complete(create("m", base_url=server.url)).text
 
 
 def certify(folder: Path) -> Path:
@@ -88,14 +86,14 @@ def certify(folder: Path) -> Path:
     return path
 
 
-def test_a_proxy_of_the_environment_is_used(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever library calls, a proxy gets the whole address, and a host that is excepted is called itself."""
     with RawServer(lambda _: http(200, GOOD, "content-type: application/json")) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        complete(create("m", base_url="http://judge.example/v1", transport=transport))
+        complete(create("m", base_url="http://judge.example/v1"))
         assert proxy.requests[0].startswith(b"POST http://judge.example/v1/chat/completions HTTP/1.1")
-        complete(create("m", base_url=proxy.url, transport=transport))
+        complete(create("m", base_url=proxy.url))
         assert proxy.requests[1].startswith(b"POST /v1/chat/completions HTTP/1.1")
 
 
@@ -103,13 +101,13 @@ def test_a_proxy_of_the_environment_is_used(transport: Transport, monkeypatch: p
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_not_followed(transport: Transport, status: int) -> None:
+def test_redirects_are_not_followed(status: int) -> None:
     """Question and chunks go to no other host; the error names both, and ends a run that has just begun."""
     with ChatServer() as elsewhere, ChatServer() as server:
         target = elsewhere.url.replace("127.0.0.1", "localhost")
         server.script(Canned(status, {"location": f"{target}/chat/completions?k=s3same"}, ""))
         with pytest.raises(FatalCallError) as caught:
-            complete(create("m", base_url=server.url, transport=transport))
+            complete(create("m", base_url=server.url))
     assert not elsewhere.calls
     assert len(server.calls) == 1
     message = str(caught.value)
@@ -132,7 +130,7 @@ def test_a_redirect_to_nowhere(location: str | None) -> None:
 # How much is read
 
 
-def test_a_reply_is_read_up_to_a_size(transport: Transport) -> None:
+def test_a_reply_is_read_up_to_a_size() -> None:
     """A body of as many bytes as allowed is read; with one more, or unpacked to one more, it is an error."""
     most = 20_000
     padded = GOOD + b" " * (most - len(GOOD))
@@ -144,7 +142,7 @@ def test_a_reply_is_read_up_to_a_size(transport: Transport) -> None:
     answers = iter(replies)
     with RawServer(lambda _: next(answers)) as server:
         for number in range(len(replies)):
-            backend = create("m", base_url=server.url, transport=transport, max_reply=most)
+            backend = create("m", base_url=server.url, max_reply=most)
             if number < 2:
                 assert complete(backend).text
                 continue
@@ -154,7 +152,7 @@ def test_a_reply_is_read_up_to_a_size(transport: Transport) -> None:
     assert b"accept-encoding: gzip\r\n" in server.requests[0].lower()
 
 
-def test_an_endless_reply_ends(transport: Transport) -> None:
+def test_an_endless_reply_ends() -> None:
     """A body without an end is given up at the bound, long before the timeout."""
 
     def endless() -> Iterator[bytes]:
@@ -163,16 +161,16 @@ def test_an_endless_reply_ends(transport: Transport) -> None:
             yield b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 
     with RawServer(lambda _: endless()) as server, pytest.raises(CallError, match="larger than 16,000,000"):
-        complete(create("m", base_url=server.url, transport=transport))
+        complete(create("m", base_url=server.url))
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "deflate", "gzip, gzip", "gzip, br", "compress", "x" * 500])
-def test_codings_that_were_not_asked_for(transport: Transport, coding: str) -> None:
+def test_codings_that_were_not_asked_for(coding: str) -> None:
     """Another coding than gzip, or gzip twice, is refused before it is unpacked."""
     body = zlib.compress(GOOD) if coding == "deflate" else gzip.compress(gzip.compress(GOOD))
     answer = http(200, body, f"content-encoding: {coding}")
     with RawServer(lambda _: answer) as server, pytest.raises(CallError, match="content coding") as caught:
-        complete(create("m", base_url=server.url, transport=transport))
+        complete(create("m", base_url=server.url))
     assert not isinstance(caught.value, TransientError)
     assert len(str(caught.value)) < 300
 
@@ -204,7 +202,7 @@ BOMB = """if True:
             return str(error)
 
     async def go():
-        backend = create("m", base_url=sys.argv[1], transport=sys.argv[2])
+        backend = create("m", base_url=sys.argv[1])
         await call(backend)  # loads what a call needs
         before = peak()
         for _ in range(3):
@@ -226,16 +224,14 @@ def packed_spaces() -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layers", [1, 2])
-def test_a_bomb_costs_no_memory(transport: Transport, layers: int, packed_spaces: bytes) -> None:
+def test_a_bomb_costs_no_memory(layers: int, packed_spaces: bytes) -> None:
     """What unpacks to 400 MB, also when packed twice, costs no more than the bound."""
     bomb, coding = packed_spaces, "gzip"
     if layers == 2:
         bomb, coding = gzip.compress(bomb), "gzip, gzip"
     replies = iter([http(200, GOOD), *[http(200, bomb, f"content-encoding: {coding}")] * 3])
     with RawServer(lambda _: next(replies)) as server:
-        done = subprocess.run(
-            [sys.executable, "-c", BOMB, server.url, transport], capture_output=True, text=True, timeout=100
-        )
+        done = subprocess.run([sys.executable, "-c", BOMB, server.url], capture_output=True, text=True, timeout=100)
     assert done.stdout, done.stderr
     grown, _, answers = done.stdout.partition(" ")
     assert ("larger than 16,000,000 bytes" if layers == 1 else "content coding") in answers
@@ -261,20 +257,20 @@ def drip(what: str) -> Iterator[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["head", "body", "chunks"])
-def test_a_dripping_server_does_not_outlast_the_timeout(transport: Transport, what: str) -> None:
+def test_a_dripping_server_does_not_outlast_the_timeout(what: str) -> None:
     """Connection, head and body together take no longer than one call may, however steadily bytes come."""
 
     def slow(_: bytes) -> Iterable[bytes]:
         return drip(what)
 
     with RawServer(slow, pause=0.05) as server:
-        backend = create("m", base_url=server.url, transport=transport, timeout=0.8)
+        backend = create("m", base_url=server.url, timeout=0.8)
         with pytest.raises(TransientError, match=r"within 0.8 s") as caught:
             complete(backend)
     assert caught.value.kind == "timeout"
 
 
-def test_a_connection_that_never_stands_is_given_up(transport: Transport) -> None:
+def test_a_connection_that_never_stands_is_given_up() -> None:
     """A server that accepts nobody takes no longer than a call may either."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]
@@ -285,7 +281,7 @@ def test_a_connection_that_never_stands_is_given_up(transport: Transport) -> Non
             first.connect_ex(("127.0.0.1", port))
             waiting.append(first)
         with pytest.raises(TransientError):
-            complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport, timeout=0.5))
+            complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", timeout=0.5))
         for first in waiting:
             first.close()
 

@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -23,7 +23,6 @@ from tests.support.chat_server import ChatServer
 from tests.support.requests import complete
 
 KEY = "sk-or-v1-7Qm2xT9bLw4Zc8Rk3Vn6Jp1Hs5Fd0Gy"
-Transport = Literal["httpx", "aiohttp"]
 
 
 def shares(text: str, secret: str, size: int = 8) -> bool:
@@ -179,12 +178,7 @@ def test_other_parameters_are_taken(monkeypatch: pytest.MonkeyPatch, params: dic
 
 @pytest.mark.parametrize("password", ["s3same-open", "p@ss:w/rd%"])
 def test_a_password_in_the_base_url(
-    chat: ChatServer,
-    transport: Transport,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
-    password: str,
+    chat: ChatServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path, password: str
 ) -> None:
     """User and password are sent as Basic in the key's place, by both transports, and stand nowhere else."""
     from urllib.parse import quote
@@ -192,7 +186,7 @@ def test_a_password_in_the_base_url(
     monkeypatch.delenv("OPENAI_API_KEY")
     caplog.set_level(logging.DEBUG)
     url = chat.url.replace("http://", f"http://someone:{quote(password, safe='')}@")
-    backend = create("m", base_url=url, transport=transport)
+    backend = create("m", base_url=url)
     assert complete(backend).text
     basic = base64.b64encode(f"someone:{password}".encode()).decode()
     assert chat.headers[0]["authorization"] == f"Basic {basic}"
@@ -218,12 +212,10 @@ def test_half_a_password_is_refused(url: str) -> None:
     assert "token-alone" not in str(caught.value)
 
 
-def test_a_key_in_the_query_is_in_no_log(
-    chat: ChatServer, caplog: pytest.LogCaptureFixture, transport: Transport
-) -> None:
+def test_a_key_in_the_query_is_in_no_log(chat: ChatServer, caplog: pytest.LogCaptureFixture) -> None:
     """The HTTP library logs each URL; what its query holds is not in it."""
     caplog.set_level(logging.DEBUG)
-    complete(create("m", base_url=chat.url + "?code=s3same-open-9", transport=transport))
+    complete(create("m", base_url=chat.url + "?code=s3same-open-9"))
     assert "s3same" not in caplog.text
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import subprocess
 import sys
-from typing import Literal
+from pathlib import Path
 
 import pytest
 
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.llm.backend import Backend
-from judge_eval.llm.http import connection
 from judge_eval.llm.http.openai import create
+from judge_eval.llm.retry import Retried
 from tests.support.canned import Canned, reply
 from tests.support.chat_server import ChatServer
+from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask, complete
 
+GOOD = b'{"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}'
 KEY = "sk-test-0123456789abcdef"
-Transport = Literal["httpx", "aiohttp"]
 
 
 def test_nothing_is_loaded_before_the_first_call() -> None:
@@ -50,12 +52,12 @@ def test_it_is_a_backend(chat: ChatServer) -> None:
 
 
 def test_key_is_sent_and_never_shown(
-    chat: ChatServer, transport: Transport, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    chat: ChatServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The server gets the key; no log or output does, whatever goes wrong."""
     caplog.set_level(logging.DEBUG)
     chat.script(reply("binary"), reply("401"), reply("500"), Canned(fate="reset"))
-    backend = create("m", base_url=chat.url, transport=transport)
+    backend = create("m", base_url=chat.url)
     complete(backend)
     assert chat.headers[0]["authorization"] == f"Bearer {KEY}"
     for _ in range(3):
@@ -133,7 +135,6 @@ def test_bad_base_url(url: str) -> None:
         {"model": " "},
         {"model": "m", "timeout": 0},
         {"model": "m", "concurrency": 0},
-        {"model": "m", "transport": "pigeon"},
         {"model": "m", "params": {"max_tokens": 5}},
         {"model": "m", "params": {"temperature": float("nan")}},
         {"model": "m", "params": {"stop": object()}},
@@ -156,32 +157,32 @@ def test_every_parameter_is_in_the_identity() -> None:
     assert create("m", params={"temperature": None}).identity.params == ()
 
 
-def test_refused_connection(transport: Transport) -> None:
-    """A refused connection is known not to have been sent, also where the transport calls it a timeout."""
+def test_refused_connection() -> None:
+    """A refused connection is known not to have been sent."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(TransientError) as caught:
-            complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport))
+            complete(create("m", base_url=f"http://127.0.0.1:{port}/v1"))
     assert (caught.value.kind, caught.value.sent) == ("connection", False)
     assert "cannot connect" in caught.value.detail
     assert "refused" in caught.value.detail
     assert "Errno" not in caught.value.detail
 
 
-def test_reset_connection(chat: ChatServer, transport: Transport) -> None:
+def test_reset_connection(chat: ChatServer) -> None:
     """A connection lost after the request was sent may have been billed."""
     chat.script(Canned(fate="reset"))
     with pytest.raises(TransientError) as caught:
-        complete(create("m", base_url=chat.url, transport=transport))
+        complete(create("m", base_url=chat.url))
     assert (caught.value.kind, caught.value.sent) == ("connection", True)
 
 
 @pytest.mark.slow
-def test_hang(chat: ChatServer, transport: Transport) -> None:
+def test_hang(chat: ChatServer) -> None:
     """Calls that hang end as timeouts, one by one, and leave their connections usable by others."""
     chat.script(*[Canned(fate="hang")] * 4)
-    backend = create("m", base_url=chat.url, transport=transport, timeout=1.0, concurrency=2)
+    backend = create("m", base_url=chat.url, timeout=1.0, concurrency=2)
 
     async def go() -> list[object]:
         slots = asyncio.Semaphore(2)
@@ -204,9 +205,9 @@ def test_hang(chat: ChatServer, transport: Transport) -> None:
 
 
 @pytest.mark.slow
-def test_connections_are_reused_up_to_the_concurrency(chat: ChatServer, transport: Transport) -> None:
+def test_connections_are_reused_up_to_the_concurrency(chat: ChatServer) -> None:
     """150 calls in flight really are, over at most 150 connections, which the next 150 use again."""
-    backend = create("m", base_url=chat.url, transport=transport, concurrency=150)
+    backend = create("m", base_url=chat.url, concurrency=150)
 
     async def go() -> None:
         await backend.complete(ask())  # others wait for the first answer
@@ -261,12 +262,64 @@ def test_scope_tells_keys_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert create("m").scope == create("m").scope
 
 
-def test_another_version_of_aiohttp_is_not_used(chat: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls rest on connections of aiohttp 3: with another version the SDK's client is used, or the call is refused."""
-    real = connection.version
-    monkeypatch.setattr(connection, "version", lambda name: "4.0.0" if name == "aiohttp" else real(name))
-    monkeypatch.setattr(connection, "AiohttpConnection", None)
-    chat.script(reply("binary"))
-    assert complete(create("m", base_url=chat.url)).text
-    with pytest.raises(ConfigError, match="version 3"):
-        complete(create("m", base_url=chat.url, transport="aiohttp"))
+def test_a_closed_kept_connection_costs_no_verdict() -> None:
+    """A server that closes each connection after its reply, without a word, costs attempts and no answer."""
+    with RawServer(lambda _: http(200, GOOD, "content-type: application/json")) as server:
+        backend = Retried(create("m", base_url=server.url), base=0.0)
+
+        async def go() -> list[str]:
+            replies = [(await backend.complete(ask(f"text {n}"))).text for n in range(20)]
+            await backend.aclose()
+            return replies
+
+        assert len(asyncio.run(go())) == 20
+
+
+def test_a_cancelled_call_closes_its_connection(chat: ChatServer) -> None:
+    """A call that is cancelled leaves no connection on which its late answer could meet another call."""
+    chat.script(reply("binary"), Canned(fate="hang"), reply("binary"))
+    backend = create("m", base_url=chat.url, concurrency=1)
+
+    async def go() -> str:
+        await backend.complete(ask("first"))
+        hanging = asyncio.ensure_future(backend.complete(ask("second")))
+        while len(chat.calls) < 2:
+            await asyncio.sleep(0.01)
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        try:
+            return (await backend.complete(ask("third"))).text
+        finally:
+            await backend.aclose()
+
+    assert asyncio.run(go())
+    assert chat.connections == 2
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the sockets of a loop that ended without `aclose`
+def test_connections_of_ended_loops_are_closed(chat: ChatServer) -> None:
+    """A backend that serves loop after loop keeps connections of the last one alone."""
+    backend = create("m", base_url=chat.url)
+    for _ in range(5):
+        asyncio.run(backend.complete(ask()))
+    assert len(backend._clients) == 1
+    complete(backend)
+    assert not backend._clients
+    gc.collect()
+
+
+def test_netrc_is_not_read(chat: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Passwords of `~/.netrc` go to no server."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password sesame-1234\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    complete(create("m", base_url=chat.url))
+    assert "sesame" not in str(chat.headers)
+    assert "Basic" not in str(chat.headers)
+
+
+def test_a_proxy_that_is_not_http_is_refused(monkeypatch: pytest.MonkeyPatch, key: None) -> None:
+    """A SOCKS proxy is a configuration error, before anything is sent past it."""
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1080")
+    with pytest.raises(ConfigError, match="socks5"):
+        complete(create("m", base_url="http://judge.example/v1"))

@@ -52,19 +52,6 @@ def test_the_dialect_is_told_never_guessed(monkeypatch: pytest.MonkeyPatch) -> N
             Decisions("m", base_url=URL, params={"dialect": odd})
 
 
-@pytest.mark.parametrize("version", ["3.25.9", "2.99.0", "3.3", "1.0"])
-def test_an_sdk_that_knows_no_decisions_is_named(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says which is needed, which is there, and how to get it."""
-    import openai
-
-    monkeypatch.setattr(openai, "VERSION", version)
-    with pytest.raises(ConfigError, match=rf"need the openai SDK 3.26 or later, and {version} is installed"):
-        Decisions("m", base_url=URL, params={"dialect": "vllm"})
-    for newer in ("3.26.0", "3.100.1", "4.0.0b1"):
-        monkeypatch.setattr(openai, "VERSION", newer)
-        Decisions("m", base_url=URL, params={"dialect": "vllm"})
-
-
 @pytest.mark.parametrize("name", ["model", "input", "state", "questions", "stream"])
 def test_what_the_package_sets_is_no_parameter(name: str) -> None:
     """As for models that write."""

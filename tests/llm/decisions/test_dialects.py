@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import pytest
 
-from judge_eval.llm.http.client import Transport
 from judge_eval.prompts import DecisionLayout
 from judge_eval.providers import built_in_dialects
 from tests.support.asking_decisions import (
@@ -124,14 +123,11 @@ def test_a_chunk_of_300_kb_is_taken(dialect: DialectName, letter: str, layout: D
     assert confidences(run) == pytest.approx([0.8, 0.3])
 
 
-@pytest.mark.parametrize("transport", ["httpx", "aiohttp"])
-def test_a_body_of_two_megabytes_is_sent_whole(transport: Transport) -> None:
+def test_a_body_of_two_megabytes_is_sent_whole() -> None:
     """With its length told, over either library, and without a warning of theirs."""
     texts = ["\u00e9" * 400_000, "\u4e2d" * 400_000]
     with DecisionServer("openai", lambda text: 0.7 if text == texts[1] else 0.2) as server:
-        (result,) = complete_all(
-            asked_of_backend(server, transport=transport), [replace(request(), passages=passages(*texts))]
-        )
+        (result,) = complete_all(asked_of_backend(server), [replace(request(), passages=passages(*texts))])
         assert "transfer-encoding" not in server.headers[0]
         assert int(server.headers[0]["content-length"]) > 2_000_000
     assert not isinstance(result, BaseException)
