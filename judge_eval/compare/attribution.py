@@ -64,7 +64,7 @@ def attributions(
     lists = _Lists.of(moved, scales, again)
     for difference in differences:
         metric = parse_metric(difference.metric)
-        if metric.spec.claims or metric.spec.soft or metric.needs_pool:
+        if metric.spec.claims or metric.spec.probabilities or metric.needs_pool:
             continue
         try:
             yield _Split(moved, runs, scales, lists, metric).attribution(difference, judges)

@@ -124,7 +124,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
         RunError: The metric needs more than grades, or the runs have no trace in common.
     """
     parsed = parse_metric(metric)
-    if parsed.spec.claims or parsed.spec.soft or parsed.needs_pool:
+    if parsed.spec.claims or parsed.spec.probabilities or parsed.needs_pool:
         raise RunError(f"{parsed}: a difference is split for metrics over grades alone")
     name, key = str(parsed), baseline.manifest.intervals.cluster
     scored = scored_by(baseline, [name]), scored_by(candidate, [name])

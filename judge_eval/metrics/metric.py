@@ -210,7 +210,7 @@ class Metric:
         low, high, _ = self._bounds(table)
         open_ = np.flatnonzero(high > low)
         values = low.copy()
-        if self.spec.claims or (self.spec.soft and self.installed):
+        if self.spec.claims or (self.spec.probabilities and self.installed):
             values[open_] = np.nan
         elif len(open_):
             part = taken(table, open_)
@@ -264,7 +264,7 @@ class Metric:
         extremes = Bounds(values, values.copy(), np.ones(len(table), dtype=np.bool_))
         rows = np.flatnonzero(gaps)
         if len(rows):
-            if self.spec.soft and self.installed:  # a failed verdict could have any probability
+            if self.spec.probabilities and self.installed:  # a failed verdict could have any probability
                 low, high, exact = (np.full(len(rows), value) for value in (*ends(self.limits), False))
             else:
                 low, high, exact = bounds(table, rows, self._question(table))
@@ -390,7 +390,7 @@ def try_metric(metric: Metric, relevant: int, maximum: int, *, by_claims: bool =
     rows += [[grade] * 12 for grade in levels]
     rows += [[0] * 11 + [maximum], [maximum] + [0] * 11, [0, maximum] * 6]
     more: dict[str, Any] = {"repeats": [[False] * len(row) for row in rows]}
-    if metric.spec.soft:
+    if metric.spec.probabilities:
         likely = [[(grade + 1) / (maximum + 2) for grade in row] for row in rows]
         more["probable"] = likely
         more["expected"] = [[maximum * p for p in row] for row in likely]

@@ -1,7 +1,7 @@
 """The `Spec` of a metric, and the check of its values."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -45,14 +45,24 @@ class Spec:
     formula: str
     needs_total: bool = False
     needs_pool: bool = False
-    soft: bool = False
+    probabilities: bool = False
     """Whether it is over the judge's probabilities."""
+    reader: bool = False
+    """Whether it is over a reader's probabilities to abstain with each chunk alone."""
     any_threshold: bool = False
     """Of a metric over probabilities: whether it reads mean grades, which do not depend on a threshold."""
     reads: Reads = "anything"
     """What the value depends on; its bounds rest on it."""
     less_is_better: bool = False
     """Whether a lower value is better."""
+    main: bool = False
+    """Whether it is shown before the other metrics of a run."""
+    perfect_is_one: bool = False
+    """Whether it is 1 for a perfect order of a list with something relevant, and 0 for a list without."""
+    rank_shares: Callable[[Sequence[bool]], list[float]] | None = None
+    """What each rank adds to the value of a list, of which is said at each rank whether its chunk is relevant."""
+    by_claims: str | None = None
+    """The metric over claims that takes its place if the judge says which claims each chunk supports."""
     bounds: Callable[..., Bounds] | None = None
     """Of a metric over claims: called as `compute` is, for the bounds of every row."""
     additive: bool = False
@@ -76,6 +86,11 @@ class Spec:
     def claims(self) -> bool:
         """Whether it is over the claims that chunks support, not over grades."""
         return self.bounds is not None
+
+    @property
+    def grades_alone(self) -> bool:
+        """Whether it reads nothing of a list but its grades."""
+        return not (self.claims or self.probabilities or self.reader)
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name, or None."""

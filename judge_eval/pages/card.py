@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
 
-from judge_eval.errors import MetricError
-from judge_eval.metrics import Metric, parse_metric
 from judge_eval.pages.recall import Memory, ReplayedCall
 from judge_eval.pages.rows import agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.scoring.aggregate import main_metric
+from judge_eval.runs.scoring.aggregate import known_metric, main_metric
 from judge_eval.schema import Call, ClaimSupport, NoVerdict, Scale, Verdict
 from judge_eval.views.claims import cover_sentence, cover_word, needed_first, together_sentence, vital_word
 from judge_eval.views.data import JSON
@@ -88,7 +85,7 @@ def _json(data: Any) -> str:
 def card_page(
     result: TraceResult, scale: Scale, metrics: Sequence[str], memory: Memory | None, systems: list[str]
 ) -> JSON:
-    """Make the detail of one trace, as `call_data`; contributions are to the first average precision."""
+    """Make the detail of one trace, as `call_data`; contributions are to the main metric."""
     trace = result.trace
     precision, shares = ladder(result, scale, metrics)
     calls = _calls_by_chunk(result, memory, systems)
@@ -150,9 +147,9 @@ def _outcome(outcome: Verdict | NoVerdict) -> JSON:
 
 
 def ladder(result: TraceResult, scale: Scale, metrics: Sequence[str]) -> tuple[list[float | None], list[float] | None]:
-    """Return P@i at each rank, and what each rank adds to average precision."""
-    # From the first failed verdict on, P@i is unknown. The shares add up to the trace's score of the run's
-    # first `AP` metric; they are None if there is no such metric, or it has no value here.
+    """Return P@i at each rank, and what each rank adds to the main metric."""
+    # From the first failed verdict on, P@i is unknown. The shares add up to the trace's score of the run's main
+    # metric; they are None if that metric has none, or has no value here.
     grades = [o.grade if o.kind == "verdict" else None for o in result.outcomes]
     hits, precision = 0, list[float | None]()
     known = True
@@ -160,24 +157,15 @@ def ladder(result: TraceResult, scale: Scale, metrics: Sequence[str]) -> tuple[l
         known = known and grade is not None
         hits += grade is not None and grade >= scale.relevant
         precision.append(hits / rank if known else None)
-    metric = _average_precision(metrics)
+    metric = known_metric(main_metric(metrics) or "")
     score = None if metric is None else result.scores.get(str(metric))
-    if metric is None or score is None:
+    if metric is None or metric.spec.rank_shares is None or score is None:
         return precision, None
     depth = len(grades) if metric.cutoff is None else min(metric.cutoff, len(grades))
-    relevant = [grade is not None and grade >= scale.relevant for grade in grades[:depth]]
-    total = max(1, sum(relevant))
-    shares = [(p or 0.0) * v / total for p, v in zip(precision, relevant, strict=False)]
+    shares = metric.spec.rank_shares([grade is not None and grade >= scale.relevant for grade in grades[:depth]])
     shares += [0.0] * (len(grades) - depth)
     # A variant that divides or counts in another way has no such shares; then none are shown.
     return precision, shares if abs(sum(shares) - score) < 1e-9 else None
-
-
-def _average_precision(metrics: Sequence[str]) -> Metric | None:
-    name = main_metric(metrics)
-    with suppress(MetricError):
-        return parse_metric(name) if name is not None and name.startswith("AP") else None
-    return None
 
 
 _SIGNS: Final[dict[bool | None, str]] = {True: "+", False: ".", None: "!"}

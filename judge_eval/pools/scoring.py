@@ -180,7 +180,7 @@ def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> System
     scores, losses, perfect = {}, {}, {}
     whole, left = (grades_of(pool, place, without, as_trec=True) for without in (None, unique))
     for metric in metrics:
-        if metric.spec.claims or metric.spec.soft:
+        if metric.spec.claims or metric.spec.probabilities:
             raise MetricError(f"{metric}: a pool holds grades, no claims and no probabilities; leave it out")
         within = metric.cutoff is not None and metric.cutoff <= (pool.depth or 0)
         within &= metric.needs_total or metric.depth is not None

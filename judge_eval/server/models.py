@@ -159,6 +159,8 @@ class RunList(ApiRecord):
     total: int
     offset: int
     runs: tuple[RunSummary, ...]
+    main: str | None = None
+    """The metric of these runs that is shown first; null without a metric."""
     thresholds: dict[str, float]
     unreadable: tuple[UnreadableRun, ...] = ()
     """What should be runs and cannot be read, whatever is asked for; the first 100."""

@@ -26,7 +26,7 @@ from judge_eval.runs.folder.records import Manifest, Status, TraceResult
 from judge_eval.runs.judging.counting import read_progress
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in
-from judge_eval.runs.scoring.aggregate import reaches
+from judge_eval.runs.scoring.aggregate import main_metric, reaches
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server import models
 from judge_eval.server.document import body_of
@@ -277,7 +277,12 @@ def make_router(
             for folder, error in listing.unreadable[:100]
         )
         return models.RunList(
-            total=len(fitting), offset=offset, runs=runs, thresholds=dict(settings.thresholds), unreadable=unreadable
+            total=len(fitting),
+            offset=offset,
+            runs=runs,
+            main=main_metric([name for run in runs for name in run.metrics]),
+            thresholds=dict(settings.thresholds),
+            unreadable=unreadable,
         )
 
     def take_in(body: bytes) -> models.RunSummary:

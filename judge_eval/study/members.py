@@ -85,7 +85,7 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
     if (
         parsed is None
         or parsed.spec.claims
-        or parsed.spec.soft
+        or parsed.spec.probabilities
         or parsed.needs_total
         or ("dedup", "text") in parsed.params
     ):

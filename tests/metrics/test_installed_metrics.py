@@ -16,6 +16,7 @@ from judge_eval.compare.gate import Limit, check_under
 from judge_eval.errors import ConfigError, MetricError
 from judge_eval.metrics import GradeTable, Spec
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY, GRADED
@@ -180,7 +181,7 @@ def test_limits_that_are_none_are_refused(limits: Any) -> None:
 
 def test_failed_verdicts_leave_an_endless_metric_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where nothing bounds what a failed verdict could do, no bound is written, and no limit is kept."""
-    endless = spec("Endless", each(lambda row: 3.0 * sum(row)), limits=(None, None), soft=True)
+    endless = spec("Endless", each(lambda row: 3.0 * sum(row)), limits=(None, None), probabilities=True)
     install_metrics(monkeypatch, endless)
     backend = _failing_once()
     with Evaluator(backend, metrics=["Endless", "AP@5"], cache=False) as evaluator:
@@ -217,7 +218,7 @@ def test_bounds_over_probabilities_are_never_called_exact(monkeypatch: pytest.Mo
         assert table.probable is not None
         return np.array([float(np.nansum(row * (1 - row))) for row in np.split(table.probable, len(table))])
 
-    install_metrics(monkeypatch, spec("Unsure", unsure, soft=True, reads=reads))
+    install_metrics(monkeypatch, spec("Unsure", unsure, probabilities=True, reads=reads))
     metric = parse_metric("Unsure")
     table = GradeTable.from_rows([[1, None]], maximum=1, probable=[[1.0, None]])
     result = metric.bounds(table)
@@ -250,3 +251,12 @@ def test_only_limits_on_both_sides_bound_differences() -> None:
         result = compare_paired([0.0, 1.0, 0.0], [1.0, 1.0, 0.0], limits=limits)
         assert result.interval is not None
         assert result.interval.method == "t"
+
+
+def test_a_spec_says_that_its_metric_is_the_main_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed metric that states `main` is shown first; without one it is the first, known or not."""
+    install_metrics(monkeypatch, spec("Count", each(sum), limits=(0.0, None), reads="gains", main=True), LOSS)
+    assert main_metric(["Loss@5", "RR", "Count@5", "AP@5"]) == "Count@5"
+    assert main_metric(["Loss@5", "RR"]) == "Loss@5"
+    assert main_metric(["APgone@5", "RR"]) == "APgone@5"
+    assert main_metric([]) is None

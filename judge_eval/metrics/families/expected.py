@@ -273,7 +273,7 @@ SPECS = (
         (PRECISION_NORM,),
         soft_precision,
         f"(1/n) * sum over ranks i <= K of p_i, {P_I}; 0 if n = 0",
-        soft=True,
+        probabilities=True,
     ),
     rag(
         "SoftRR",
@@ -281,7 +281,7 @@ SPECS = (
         expected_reciprocal_rank,
         "sum over ranks i <= K of (1/i) * p_i * (the product of 1 - p_j over ranks j < i), the mean of "
         f"RR@K {MEAN_OVER}",
-        soft=True,
+        probabilities=True,
         reads="gains",
     ),
     rag(
@@ -290,7 +290,7 @@ SPECS = (
         expected_average_precision,
         f"the mean of AP@K {MEAN_OVER}; AP@K = {AP_FORMULA}; N = the relevant chunks within the top K; "
         "exactly 0 if N = 0",
-        soft=True,
+        probabilities=True,
     ),
     rag(
         "ENDCG",
@@ -298,7 +298,7 @@ SPECS = (
         expected_ndcg,
         f"the mean of NDCG@K {MEAN_OVER}; on a graded scale over all grades, each with the judge's "
         f"probability of it; NDCG@K = {NDCG_FORMULA}",
-        soft=True,
+        probabilities=True,
         reads="grades",
     ),
     rag(
@@ -307,7 +307,7 @@ SPECS = (
         expected_dcg,
         "sum over ranks i <= K of e_i / log2(i + 1), e_i = the mean grade of the chunk at rank i under the "
         "judge's probabilities (its grade if the server gave none)",
-        soft=True,
+        probabilities=True,
         any_threshold=True,
         reads="gains",
         limits=(0.0, None),

@@ -116,7 +116,7 @@ SPECS = (
         limits=(0.0, None),
         additive=True,
     ),
-    rag("NDCG", (GAIN_OF_GRADE, IDEAL), ndcg, NDCG_FORMULA, reads="grades"),
+    rag("NDCG", (GAIN_OF_GRADE, IDEAL), ndcg, NDCG_FORMULA, reads="grades", perfect_is_one=True),
 )
 
 ALIASES = {"nDCG": "NDCG"}

@@ -53,6 +53,7 @@ SPECS = (
         "min(K, retrieved): the less the better; 0 for an empty list. Of a judge by claims it is Conflict@K",
         reads="monotone",
         less_is_better=True,
+        by_claims="Conflict",
     ),
     rag(
         "UDCG",
@@ -63,5 +64,6 @@ SPECS = (
         "retrieved); 0 for an empty list (arXiv 2510.21440)",
         reads="monotone",
         limits=(0.0, 1 / (1 + math.exp(-1))),
+        reader=True,
     ),
 )

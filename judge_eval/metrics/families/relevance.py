@@ -1,6 +1,7 @@
 """Metrics that ask which ranks hold relevant chunks."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -111,6 +112,15 @@ def average_precision(
     return mean_precision(table, k, most, rel)
 
 
+def precision_shares(relevant: Sequence[bool]) -> list[float]:
+    """Return what each rank adds to average precision: P@i / N at a relevant rank, else 0."""
+    total, hits, shares = max(1, sum(relevant)), 0, list[float]()
+    for rank, hit in enumerate(relevant, 1):
+        hits += hit
+        shares.append(hits / rank * hit / total)
+    return shares
+
+
 PRECISION_NORM = Parameter(
     "norm", "retrieved", {"retrieved": "n = min(K, retrieved)", "k": "n = K, however short the list is"}, "n"
 )
@@ -135,13 +145,23 @@ AP_FORMULA = f"(1/N) * sum over ranks i <= K of P@i * v_i, with {V}, P@i = the s
 _RR = "1 / rank of the first relevant chunk within the top K; 0 if there is none"
 
 SPECS = (
-    rag("AP", (REL, AP_NORM, DEDUP), average_precision, f"{AP_FORMULA}; exactly 0 if N = 0", expected_by="EAP"),
+    rag(
+        "AP",
+        (REL, AP_NORM, DEDUP),
+        average_precision,
+        f"{AP_FORMULA}; exactly 0 if N = 0",
+        expected_by="EAP",
+        main=True,
+        perfect_is_one=True,
+        rank_shares=precision_shares,
+    ),
     rag(
         "MAP",
         (REL, AP_NORM, DEDUP),
         average_precision,
         f"the mean over traces of average precision: {AP_FORMULA}; exactly 0 if N = 0",
         expected_by="EAP",
+        perfect_is_one=True,
     ),
     rag(
         "P",
@@ -159,9 +179,16 @@ SPECS = (
         f"within the top K; {R}",
         needs_total=True,
     ),
-    rag("HitRate", (REL,), hit_rate, "1 if the top K hold a relevant chunk, else 0"),
-    rag("RR", (REL,), reciprocal_rank, _RR, expected_by="SoftRR"),
-    rag("MRR", (REL,), reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}", expected_by="SoftRR"),
+    rag("HitRate", (REL,), hit_rate, "1 if the top K hold a relevant chunk, else 0", perfect_is_one=True),
+    rag("RR", (REL,), reciprocal_rank, _RR, expected_by="SoftRR", perfect_is_one=True),
+    rag(
+        "MRR",
+        (REL,),
+        reciprocal_rank,
+        f"the mean over traces of the reciprocal rank: {_RR}",
+        expected_by="SoftRR",
+        perfect_is_one=True,
+    ),
 )
 
 ALIASES = {

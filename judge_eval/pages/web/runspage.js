@@ -102,7 +102,7 @@ export async function runsPage(root) {
     unreadable.replaceChildren(...found.unreadable.map((run) => el("li.badtext", null, pieces("runspage.unread", { folder: quoted("bdi", run.folder), error: quoted("span", run.error) }))));
     unreadable.hidden = !found.unreadable.length;
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))];
-    if (!names.includes(metric)) metric = names.find((n) => n.startsWith("AP")) || names[0] || null;
+    if (!names.includes(metric)) metric = found.main || names[0] || null;
     options(which, names, metric);
     const often = new Map();
     for (const run of runs) often.set(run.dataset, (often.get(run.dataset) || 0) + 1);

@@ -226,7 +226,8 @@ def _holding(limits: Limits, *values: ArrayLike) -> Limits | None:
     return limits
 
 
-def _known(name: str) -> Metric | None:
+def known_metric(name: str) -> Metric | None:
+    """Return a metric by its name; None if it is unknown here."""
     with suppress(MetricError, UnknownNameError):
         return parse_metric(name)
     return None
@@ -234,17 +235,17 @@ def _known(name: str) -> Metric | None:
 
 def less_is_better(metric: str) -> bool:
     """Return whether a lower value of this metric is better; False if the metric is unknown."""
-    return (known := _known(metric)) is not None and known.spec.less_is_better
+    return (known := known_metric(metric)) is not None and known.spec.less_is_better
 
 
 def needs_total(metric: str) -> bool:
     """Return whether a metric rests on how many relevant chunks exist; False if it is unknown."""
-    return (known := _known(metric)) is not None and known.needs_total
+    return (known := known_metric(metric)) is not None and known.needs_total
 
 
 def is_partial(metric: str) -> bool:
     """Return whether a metric measures some traces only, those with claims; False if it is unknown."""
-    return (known := _known(metric)) is not None and known.spec.claims
+    return (known := known_metric(metric)) is not None and known.spec.claims
 
 
 def is_without_claims(result: records.TraceResult, metric: str) -> bool:
@@ -258,13 +259,14 @@ def reaches(metric: str, value: float, limit: float) -> bool:
 
 
 def main_metric(metrics: Sequence[str]) -> str | None:
-    """Return the metric that is shown first: the first average precision, else the first."""
-    return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
+    """Return the metric that is shown first: the first main one, else the first."""
+    main = (name for name in metrics if (known := known_metric(name)) is not None and known.spec.main)
+    return next(main, next(iter(metrics), None))
 
 
 def cutoff_of(metric: str) -> int | None:
     """Return the last rank that a metric reads; None if it reads all, or is unknown."""
-    return None if (known := _known(metric)) is None else known.cutoff
+    return None if (known := known_metric(metric)) is None else known.cutoff
 
 
 def _by_tag(
@@ -333,10 +335,6 @@ def concentrations(index: Index) -> tuple[records.Concentration, ...]:
     return tuple(sorted(made, key=lambda each: (each.p, each.kind, each.name)))
 
 
-RANKING = ("AP", "MAP", "NDCG", "RR", "MRR", "HitRate")
-"""Metrics that are 1 for a perfect order of a list with something relevant, and 0 for a list without."""
-
-
 def best_order(table: GradeTable) -> GradeTable:
     """Return the table with each row's grades sorted, the highest first; failed verdicts come last."""
     rows = np.repeat(np.arange(len(table)), table.lengths)
@@ -345,7 +343,7 @@ def best_order(table: GradeTable) -> GradeTable:
 
 
 def perfect_reranking(index: Index, scorer: Scorer) -> Reranking | None:
-    """Return what a perfect order of the retrieved chunks would make of a run's first metric of `RANKING`.
+    """Return what a perfect order of the retrieved chunks would make of a run's first metric that is 1 for one.
 
     Traces with failed verdicts are left out on both sides. None without such a metric or trace; a metric that
     needs to know what else exists is none.
@@ -372,5 +370,5 @@ def perfect_reranking(index: Index, scorer: Scorer) -> Reranking | None:
 
 
 def _reads_grades(metric: Metric) -> bool:
-    plain = metric.name in RANKING and metric.family == "rag" and not metric.needs_total
+    plain = metric.spec.perfect_is_one and not metric.needs_total
     return plain and ("dedup", "text") not in metric.params

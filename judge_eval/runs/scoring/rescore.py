@@ -85,7 +85,7 @@ def rescore(
     if relevant is not None:
         scale = scale.relevant_from(relevant)
     scorer = Scorer(metrics, scale)
-    if any(metric.name == "Harm" for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
+    if any(metric.spec.by_claims for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
         scorer = Scorer(metrics, scale, by_claims=True)
     chances = None if reader is None else chances_to_abstain(reader)
     results = _Rescored(run.results, scorer, Threshold.moved(run, scorer), mapping, chances)
@@ -136,7 +136,7 @@ class Threshold:
         if before == scale.relevant:
             return None
         specs = {name: metric.spec for name, metric in scorer.metrics.items()}
-        metrics = tuple(name for name, spec in specs.items() if spec.soft and not spec.any_threshold)
+        metrics = tuple(name for name, spec in specs.items() if spec.probabilities and not spec.any_threshold)
         judge = run.manifest.judge
         strong = judge.get("strong") if judge.get("mode") == "cascade" else None
         deciding = strong if isinstance(strong, dict) else judge

@@ -67,9 +67,8 @@ class Scorer:
         if isinstance(metrics, Metric) or not isinstance(metrics, Iterable):
             raise MetricError(f"`metrics` must be a list of names such as ['AP@5', 'MRR'], not {type_of(metrics)}")
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]
-        # A judge by claims says which chunks mislead by contradictions, which Conflict counts.
         self.metrics: dict[str, Metric] = {
-            str(metric): Metric("Conflict", metric.cutoff) if by_claims and metric.name == "Harm" else metric
+            str(metric): Metric(metric.spec.by_claims, metric.cutoff) if by_claims and metric.spec.by_claims else metric
             for metric in parsed
         }
         if not self.metrics:
@@ -77,7 +76,7 @@ class Scorer:
         self.scale, self.by_claims = scale, by_claims
         for metric in self.metrics.values():
             try_metric(metric, scale.relevant - scale.minimum, scale.maximum - scale.minimum)
-        self._reads_abstention = any(metric.name == "UDCG" for metric in self.metrics.values())
+        self._reads_abstention = any(metric.spec.reader for metric in self.metrics.values())
         self._faults: dict[tuple[int, int | None, bool, bool, bool], tuple[str | None, str] | None] = {}
         self._by_pool: dict[tuple[str, bool], bool] = {}
 
@@ -121,7 +120,7 @@ class Scorer:
         """Return the field that a metric misses in such traces, with advice; None if none is missing."""
         # Each metric is computed on a list without a relevant chunk: only the metric itself knows what it needs.
         for name, metric in self.metrics.items():
-            if metric.name == "UDCG" and abstains:
+            if metric.spec.reader and abstains:
                 continue
             if metric.spec.claims:
                 if by_claims:
@@ -204,7 +203,7 @@ class Scorer:
     ) -> Iterator[tuple[list[int], GradeTable]]:
         # Rows whose pool the metric takes are in a table of their own. `plain` keeps the table of all rows,
         # by whether it has claims.
-        if metric.name == "UDCG":
+        if metric.spec.reader:
             read = [trace.as_read for trace in graded]
             table = self._table_of(read)
             if all(trace.abstains or not trace.grades for trace in read):
@@ -239,7 +238,7 @@ class Scorer:
         self, graded: Sequence[GradedTrace], pooled: bool = False, claims: ClaimTable | None = None
     ) -> GradeTable:
         more: dict[str, Any] = {}
-        if any(metric.spec.soft for metric in self.metrics.values()):
+        if any(metric.spec.probabilities for metric in self.metrics.values()):
             names = ("probable", "expected", *(() if self.scale.binary else ("chances",)))
             for name in names:
                 more[name] = [getattr(t, name) or [None] * len(t.grades) for t in graded]

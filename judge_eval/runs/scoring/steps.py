@@ -60,8 +60,7 @@ def ranks_after(result: TraceResult) -> list[int] | None:
 
 def _compared(metric: Metric) -> bool:
     """Tell whether a metric can be computed for both lists from grades alone."""
-    beside = metric.needs_total or metric.spec.claims or metric.spec.soft or metric.params
-    return metric.family == "rag" and not beside and metric.name != "UDCG"
+    return metric.family == "rag" and metric.spec.grades_alone and not (metric.needs_total or metric.params)
 
 
 def reranker_gain(run: Run) -> RerankerGain | None:
