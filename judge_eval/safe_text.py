@@ -40,8 +40,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def counted(n: int, noun: str, many: str | None = None) -> str:
-    """Write a count with its noun (plural `many`, by default with an `s`): `1 trace`, `2 traces`."""
-    return f"{n} {noun if n == 1 else many or noun + 's'}"
+    """Write a count with its noun (plural `many`, by default with an `s`): `1 trace`, `2,000 traces`."""
+    return f"{n:,} {noun if n == 1 else many or noun + 's'}"
 
 
 def value_kind(value: object) -> str:

@@ -215,7 +215,7 @@ def trust_sentence(figures: Mapping[str, Figure], relevant: int, traces: int, *,
         )
     estimate = _spelled(kappa)
     if kappa.interval is None or traces < FEW:
-        basis = f"{estimate} is based on only {_count(traces, 'trace')}"
+        basis = f"{estimate} is based on only {counted(traces, 'trace')}"
         return f"It is not known yet how far to trust {'them' if another else 'the judge'}: {basis}."
     low, high = kappa.interval
     verb = "agree" if another else "agrees"
@@ -241,12 +241,12 @@ def evidence_sentence(
 ) -> str:
     """Say in one sentence what the figures rest on, and what would make them firmer."""
     # `chunks` have both a verdict and a label, `failed` only a label, `unlabelled` only a verdict.
-    what = f"{_count(chunks, 'chunk')} of {_count(traces, 'trace')}"
+    what = f"{counted(chunks, 'chunk')} of {counted(traces, 'trace')}"
     evidence = f"The evidence: {what} " + ("that both judged" if another else f"with labels from {source}")
     if unlabelled:
         evidence += f", which represent the other {unlabelled:,} chunks only if they were drawn at random"
     if failed:
-        evidence += f"; {_count(failed, 'chunk')} without a verdict {'is' if failed == 1 else 'are'} left out"
+        evidence += f"; {counted(failed, 'chunk')} without a verdict {'is' if failed == 1 else 'are'} left out"
     if another:
         return evidence + "; only labels by people show which judge is right."
     if traces < FEW:
@@ -256,7 +256,7 @@ def evidence_sentence(
         if high - low > WIDE or _degree(low) != _degree(kappa.value):
             # Without a disagreement the width falls with the number of traces, else with its square root.
             times = 2 if kappa.value == 1 else 4
-            more = f"{times * traces:,} traces ({_count(times * chunks, 'label')})"
+            more = f"{times * traces:,} traces ({counted(times * chunks, 'label')})"
             return evidence + f"; about {more} would halve the interval."
     return evidence + "."
 
@@ -270,7 +270,7 @@ def certainty_sentence(probabilities: Reliability | None, *, another: bool = Fal
         )
     error, bias = probabilities.figures["ece"], probabilities.figures["bias"]
     if error.value is None or error.interval is None or probabilities.traces < FEW:
-        basis = f"there are only {_count(probabilities.traces, 'trace')}"
+        basis = f"there are only {counted(probabilities.traces, 'trace')}"
         return f"It is not known yet how reliable its probabilities are: {basis}."
     whose = "the other judge's verdicts" if another else "the labels"
     low, high = error.interval
@@ -302,7 +302,7 @@ def ranking_sentence(judge: Sequence[float], human: Sequence[float]) -> str:
     alike = sum((judge[i] - judge[j]) * (human[i] - human[j]) > 0 for i, j in pairs)
     tied = sum(human[i] == human[j] for i, j in pairs)
     rest = f", {tied} of them are equal by labels" if tied else ""
-    of = f"{alike} of {_count(len(pairs), 'pair')} of systems"
+    of = f"{alike} of {counted(len(pairs), 'pair')} of systems"
     return f"The judge orders {of} as the labels do{rest}."
 
 
@@ -320,10 +320,6 @@ def _spelled(figure: Figure, name: str = "Cohen's kappa") -> str:
 def _share(figures: Mapping[str, Figure], name: str, relevant: int) -> str | None:
     figure = figures.get(f"{name}_ge{relevant}")
     return None if figure is None or figure.value is None else f"{figure.value:.0%}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 _LEVELS = ("none", "partial", "full")
