@@ -360,10 +360,13 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
             for k in range(len(REAL_PAIRS))
             for noise in (0.6, 0.25)
         ),
-        *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),
-        *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
-        *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
-        *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.05, up=0.05) for n in (0.0, 0.02, 0.05)),
+        *(
+            partial(drift_alarms, draws(0.4), size=size, noise=noise, mood=mood)
+            for size in (1, 5, 20)
+            for noise in (0.0, 0.02, 0.1)
+            for mood in (0.0, 0.1, 0.3)
+        ),
+        *(partial(drift_alarms, draws(0.1), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05, 0.1)),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(gains, draws(0.01, 4), cases=(case,)) for case in GAINS),

@@ -1,4 +1,4 @@
-"""How often a judge under observation raises an alarm, changed and not (a part of `stats_calibration`)."""
+"""How often `drift` calls a judge changed, changed and not (a part of `stats_calibration`)."""
 
 from __future__ import annotations
 
@@ -6,44 +6,45 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.lines import Line
-from judge_eval.stats.drift import LOOKS_A_YEAR, WINDOWS, same_judge
+from judge_eval.stats.randomisation import exact_sign_flip
 
-WEEKS = 4
-ACCURACY = 0.9
+LEVEL = 0.05
+RELEVANT = 0.35
+"""The share of chunks that the judge usually calls relevant."""
 
 
 def drift_alarms(
-    simulations: int, seed: int = 81, noise: float = 0.02, fall: float = 0.05, up: float = 0.0, anchors: int = 200
+    simulations: int, seed: int = 81, size: int = 1, noise: float = 0.02, mood: float = 0.0, fall: float = 0.0
 ) -> list[Line]:
-    """Weekly looks at a judge asked 5 times before: alarms in a year if it did not change, else within four weeks.
+    """Return how often a second run of a judge on the same 400 chunks is called drift.
 
     Args:
-        simulations: How many judges.
+        simulations: How many pairs of runs.
         seed: Of all draws.
-        noise: The chance that an answer is not the judge's usual one.
-        fall: The share of anchors whose right verdict becomes wrong before the first look.
-        up: The share whose wrong verdict becomes right.
-        anchors: How many chunks are asked about.
+        size: Chunks that one reply covers: 1 is pointwise, more is listwise.
+        noise: The chance that a verdict is not the judge's usual one.
+        mood: The chance that a whole reply errs one way: each of its verdicts turns the same way with a chance of .8.
+        fall: The share of chunks whose usual verdict was relevant, and is irrelevant in the second run.
     """
     rng = np.random.default_rng(seed)
+    replies = 400 // size
     alarms = 0
     for _ in range(simulations):
-        usual = rng.random(anchors) < ACCURACY
-        before = np.stack([_asked(rng, usual, noise) for _ in range(5)], axis=1)
-        for share, was in ((fall, True), (up, False)):
-            there = np.flatnonzero(usual == was)
-            usual[rng.choice(there, min(len(there), round(share * anchors)), replace=False)] = not was
-        looks: list[npt.NDArray[np.float64]] = []
-        for _ in range(WEEKS if fall else LOOKS_A_YEAR):
-            looks.append(_asked(rng, usual, noise))
-            tests = [same_judge(before, np.stack(looks[-w:], axis=1)) for w in WINDOWS if len(looks) >= w]
-            if any(test.alarm() for test in tests):
-                alarms += 1
-                break
-    what = f"a fall of {fall:.1%} (and {up:.1%} up) seen in four weeks" if fall else "false alarms in a year"
-    low, high = (0.8, 1.0) if fall else (0.0, 0.05)
-    return [Line(f"{what}, {anchors} anchors, repeats flip {noise:.0%}", alarms / simulations, simulations, low, high)]
+        usual = rng.random((replies, size)) < RELEVANT
+        before = _judged(rng, usual, noise, mood)
+        if fall:
+            relevant = np.flatnonzero(usual)
+            usual.flat[rng.choice(relevant, min(len(relevant), round(fall * usual.size)), replace=False)] = False
+        net = _judged(rng, usual, noise, mood).sum(axis=1) - before.sum(axis=1)
+        alarms += exact_sign_flip(net) <= LEVEL
+    how = "pointwise" if size == 1 else f"lists of {size}"
+    how += f", {noise:.0%} noise" + (f", {mood:.0%} of replies err as a whole" if mood else "")
+    what = f"drift seen: fall of {fall:.1%}" if fall else "drift, false alarms"
+    bounds = (None, None) if fall else (0.0, LEVEL)
+    return [Line(f"{what}, {how}", alarms / simulations, simulations, *bounds)]
 
 
-def _asked(rng: np.random.Generator, usual: npt.NDArray[np.bool_], noise: float) -> npt.NDArray[np.float64]:
-    return np.where(rng.random(len(usual)) < noise, ~usual, usual).astype(np.float64)
+def _judged(rng: np.random.Generator, usual: npt.NDArray[np.bool_], noise: float, mood: float) -> npt.NDArray[np.int64]:
+    verdicts = np.where(rng.random(usual.shape) < noise, ~usual, usual)
+    moody, way = rng.random((len(usual), 1)) < mood, rng.random((len(usual), 1)) < 0.5
+    return np.where(moody & (rng.random(usual.shape) < 0.8), way, verdicts).astype(np.int64)

@@ -1,64 +1,72 @@
-"""`drift`: whether a judge is still the judge that it was."""
+"""`drift`: whether a judge still gives the verdicts that it gave."""
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Quiet
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import GATE, verb
+from judge_eval.cli.flags.groups import is_flagged, only, without
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import remark
-from judge_eval.ranges import RANGES
 
 
 @verb
 def drift(
-    anchors: Annotated[str, typer.Argument(help="Traces with labels, or an older run (folder, id, label:NAME).")],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "confidence", "judge", *SEVERAL)],
-    numbers: Annotated[NumbersFlags, only("relevant")],
+    run: Annotated[
+        str,
+        typer.Argument(help="A finished run: its folder, id, label:NAME or latest.", autocompletion=completion.runs),
+    ],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge")],
     calling: Annotated[
         CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "otel", "cache", "no_cache")
     ],
-    keeping: Runs,
-    history: Annotated[
-        Path | None,
-        typer.Option(help="The file of all looks. Default: drift.jsonl in the folder of runs.", metavar="FILE"),
-    ] = None,
-    baseline_looks: Annotated[int, "How often to ask for the baseline, which shows the noise."] = 5,
+    keeping: Annotated[KeepingFlags, only("out", "label", "href", "tags")],
+    alpha: Annotated[float, "The level of the test: exit with code 1 if p is at most this."] = 0.05,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask a judge about the same chunks again, to see whether it has changed.
+    """Ask a run's judge about the same chunks again, and compare: has the judge changed?
 
-    The first call asks --baseline-looks times, later ones once. Nothing comes from the cache, and a look that was
-    stopped goes on where it stood. The last look and the last four are tested by permutation within each chunk, so
-    that a year of weekly looks gives a false alarm in at most 5 of 100 cases.
+    Name the model of the run; prompt, mode, scale and parameters are the run's own. What differs is refused before the
+    first call. No reply comes from the cache, and a command that was stopped goes on where it stood. The answers are
+    kept as a run, whose baseline is RUN.
 
-    The exit code is 1 if the judge drifted. `serve` plots the histories in its folder of runs.
+    The exit code is 1 if the verdicts drifted: if flips as one-sided as these are no likelier than --alpha.
 
     Examples:
-    judge-eval drift labelled.jsonl --model openai/NAME
-    judge-eval drift label:release-1 --model openai/NAME --history release-1.jsonl
+    judge-eval drift label:release-1 --model openai/NAME --label check-2
+    judge-eval drift latest --judge panel.toml --alpha 0.001
     """
     from judge_eval.cli.printing.output import print_record
     from judge_eval.cli.printing.progress import watching
-    from judge_eval.trials.drift import watch_judge
+    from judge_eval.compare.drift import measure_drift
+    from judge_eval.evaluator import Evaluator
+    from judge_eval.runs.keeping.mirror import written
+    from judge_eval.trials.drift import judge_again, recorded_judge, recorded_params, replies_folder
     from judge_eval.views.drift import drift_view
 
-    RANGES["baseline_looks"].check(baseline_looks, "--baseline-looks")
-    data = Path(anchors)
-    earlier = None if data.exists() and not (data / "manifest.json").exists() else keeping.load(anchors, remark)
-
-    asked = data if earlier is None else [result.trace for result in earlier.results]
-    history = history or keeping.out / "drift.jsonl"
-    with watching(quiet) as watch:
-        ask = judging.anew(calling, numbers, asked, watch)
-        report = watch_judge(ask, history, earlier, baseline_looks=baseline_looks)
-    print_record(report, json_, drift_view)
-    if report.verdict == "drifted":
+    before = keeping.load(run, remark)
+    with replies_folder(before, keeping.out) as replies:
+        params = {**recorded_params(before), **calling.params}
+        called = replace(calling, cache=str(replies), no_cache=False, params=params)
+        who = judging.spec().keywords(called.options())
+        if judging.judge is None and not is_flagged("prompt", "mode"):
+            who = {"model": who["model"], "judge": recorded_judge(before), "options": who["options"]}
+        m = before.manifest
+        with (
+            Evaluator(**who, metrics=m.metrics, intervals=m.intervals, cache=str(replies)) as evaluator,
+            written(keeping.out, spelled_remark, keeping.push_grace),
+            watching(quiet) as evaluator.watch,
+        ):
+            after = judge_again(evaluator, before, **keeping.resolved(before).keywords())
+    measured = measure_drift(before, after)
+    print_record(measured, json_, lambda _: drift_view(measured, alpha))
+    if measured.p <= alpha:
         raise typer.Exit(GATE)
+    if after.manifest.tally.open_verdicts:
+        raise typer.Exit(INCOMPLETE)

@@ -17,7 +17,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
-from judge_eval.cli.printing.safe_output import complain, remark, tell
+from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
@@ -62,16 +62,6 @@ def run(
     check_claims(selection, judging.by_claims)
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
-    if (anchors := running.anchors) is not None and not running.dry_run:
-        from judge_eval.trials.drift import watch_judge
-
-        beside = anchors.with_name(f"{anchors.name}.drift.jsonl")  # where earlier versions kept it
-        history = beside if beside.exists() else keeping.out / beside.name
-        with watching(quiet) as watch:
-            seen = watch_judge(judging.anew(calling, numbers, anchors, watch), history)
-        (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")
-        if seen.verdict == "drifted":
-            raise typer.Exit(GATE)
     keeping.page()  # an invalid address is an error before the first call
     reader = replace(reading, relevant=numbers.relevant)
     with ExitStack() as opened:

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from judge_eval.errors import ConfigError, DataError, MetricError, RunError
+from judge_eval.errors import DataError, MetricError, RunError
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.blind import blind_card, blind_page, blind_row, sampled_row
 from judge_eval.pages.card import card_page
@@ -28,7 +27,6 @@ from judge_eval.schema import Scale
 from judge_eval.server.library import IndexingError, Library
 from judge_eval.server.models import BaselineName, GivenLabel, OfferedBaseline, Offset, PageSize, RunName, Text
 from judge_eval.spelling import option
-from judge_eval.study.drift import DriftHistory, drift_points, drift_report
 from judge_eval.study.matching import labels_by_person
 from judge_eval.study.people import LabelSample, agree_people
 from judge_eval.views.agreement import people_sentence
@@ -44,11 +42,7 @@ class MissingTraceError(RunError):
     """The run has no such trace or chunk."""
 
 
-OWN_PAGES = (
-    Page("runs", "/", "runspage.js"),
-    Page("docs", "/docs", "docspage.js"),
-    Page("drift", "/drift", "driftpage.js"),
-)
+OWN_PAGES = (Page("runs", "/", "runspage.js"), Page("docs", "/docs", "docspage.js"))
 """The pages that only a server has; they read what they show from the REST API."""
 
 
@@ -356,18 +350,6 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
         page = page_named(name)
         tables = [library.table(str(each)) for each in run]
         return page.make([table.run for table in tables], PageSettings()).data
-
-    @api.get("/drift", tags=["pages"])
-    def get_drift() -> list[dict[str, Any]]:
-        """Return the histories of `drift` in the folder of runs: the verdict of each, and its looks in time."""
-        out = []
-        for path in sorted(library.root.glob("*.jsonl")):
-            with suppress(ConfigError, DataError):
-                history = DriftHistory(path)
-                report = drift_report(history)
-                points = [point.model_dump(mode="json") for point in drift_points(history)]
-                out.append({"name": path.name, **report.model_dump(mode="json"), "points": points})
-        return out
 
     make_matrix_routes(api, library)
     return api

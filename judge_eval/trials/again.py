@@ -14,10 +14,14 @@ def ask_again(evaluator: Evaluator, baseline: Run, candidate: Run, metric: str, 
     Raises:
         ConfigError: The evaluator's judge is not the candidate's, or its verdict depends on the other chunks of a list.
     """
-    differ = judge_differences(candidate.manifest, evaluator.begin(candidate.manifest.dataset))
-    if differ:
-        raise ConfigError(f"this is not the judge of {candidate.name}: {differ[0]}")
+    check_same_judge(evaluator, candidate)
     if not judges_chunks_alone(evaluator.judge):
         raise ConfigError("this judge reads all chunks of a list together; single ones cannot be asked about again")
     traces = traces_to_ask(baseline, candidate, metric, count)
     return evaluator.evaluate(traces) if traces else None
+
+
+def check_same_judge(evaluator: Evaluator, run: Run) -> None:
+    """Check, without a call, that an evaluator's judge and model are those of a run. Raises `ConfigError` if not."""
+    if differ := judge_differences(run.manifest, evaluator.begin(run.manifest.dataset)):
+        raise ConfigError(f"this is not the judge of {run.name}: {'; '.join(differ)}")

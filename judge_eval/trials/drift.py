@@ -1,68 +1,77 @@
-"""Asking a judge again about the same chunks, so that a look is paid once even if it is killed."""
+"""Asking a run's judge about the same chunks again."""
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Unpack
 
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, JudgeEvalError
+from judge_eval.eval_run import EvalRun
+from judge_eval.evaluator import Evaluator
 from judge_eval.files import absent, held_folder, remove_empty
+from judge_eval.judges.judge import Judge, as_begun
+from judge_eval.judges.kinds import judge_of_record
 from judge_eval.llm.stack import open_store
 from judge_eval.runs.folder.run import Run
-from judge_eval.safe_text import counted
+from judge_eval.runs.keeping.options import KeepingKeywords
 from judge_eval.spelling import option
-from judge_eval.study.drift import MOST_FAILED, Anchors, DriftHistory, DriftLook, DriftReport, drift_report
-
-BASELINE_LOOKS = 5
-"""How often the baseline is asked, so that the judge's own noise is known."""
+from judge_eval.trials.again import check_same_judge
 
 
-def watch_judge(
-    ask: Callable[[Path], Run], history: Path, earlier: Run | None = None, *, baseline_looks: int = BASELINE_LOOKS
-) -> DriftReport:
-    """Take a look at a judge: ask it anew about all anchors, add what it says to the history, and report.
+@contextmanager
+def replies_folder(run: Run, out: Path) -> Iterator[Path]:
+    """Hold the folder that caches the replies while a run is judged again.
 
-    The first looks make the baseline, all of them in one call. Each look has a cache folder of its own beside the
-    history: it begins empty, so nothing old is taken for new, and a look that was killed continues where it stopped.
-    The folder is removed when the look is in the history.
+    It begins empty, so that no old reply counts as new. If the block is interrupted it stays, and the next one goes on
+    with what was paid for; when the block is done, it is removed.
+    """
+    place = out / f".{run.id}.replies"
+    made = absent(place)
+    with held_folder(place):
+        try:
+            yield place
+        except Exception:
+            if not open_store(place).info().entries:  # such as without a key: nothing is left of it
+                shutil.rmtree(place, ignore_errors=True)
+                remove_empty(*made[1:])
+            raise
+        shutil.rmtree(place, ignore_errors=True)
 
-    Args:
-        ask: Judges the anchors with a cache in this folder.
-        history: The file of the looks; it is made if there is none.
-        earlier: A run whose verdicts are the baseline, in place of new ones.
-        baseline_looks: How often to ask for a baseline, at least 1.
+
+def recorded_judge(run: Run) -> Judge:
+    """Return the judge that a run's manifest records.
 
     Raises:
-        ConfigError: The history is of other anchors, or too many verdicts failed; the replies are kept.
+        ConfigError: It cannot be made from its record, such as one with a prompt of the user's own.
     """
-    replies = history.with_name(f"{history.name}.replies")
-    made = absent(replies)
-    with held_folder(replies):
-        known = DriftHistory(history)
-        if earlier is not None and not known.looks:
-            known.accept(Anchors.of(earlier))
-            assert known.anchors is not None
-            known.add(DriftLook.of(earlier, known.anchors, baseline=True))
-        wanted = max(1, baseline_looks) if earlier is None else 1
-        as_baseline = len(known.baseline) < wanted
-        notes: list[str] = []
-        for _ in range(wanted - len(known.baseline) if as_baseline else 1):
-            place = replies / f"look-{len(known.looks) + 1}"
-            try:
-                run = ask(place)
-            except Exception:
-                if not open_store(place).info().entries:  # such as without a key: nothing is left of it
-                    shutil.rmtree(place, ignore_errors=True)
-                    remove_empty(replies, *made[1:])
-                raise
-            notes = known.accept(Anchors.of(run))
-            assert known.anchors is not None
-            look = DriftLook.of(run, known.anchors, baseline=as_baseline)
-            if look.failed > MOST_FAILED * len(look.grades):
-                raise ConfigError(
-                    f"{look.failed} of {counted(len(look.grades), 'verdict')} failed, too many for a look; the "
-                    f"replies are kept in {place}: run the command again with the same {option('history')}"
-                )
-            known.add(look)
-            shutil.rmtree(place, ignore_errors=True)
-        remove_empty(replies)
-        return drift_report(known, notes)
+    try:
+        return judge_of_record(run.manifest.judge)
+    except JudgeEvalError as error:
+        raise ConfigError(f"run {run.name}: {error}; name them with {option('prompt')} or {option('judge')}") from None
+
+
+def recorded_params(run: Run) -> dict[str, Any]:
+    """Return the parameters that a run's one model was called with; empty for several models."""
+    params = run.manifest.backend.get("params")
+    return {name: json.loads(str(text)) for name, text in params.items()} if isinstance(params, dict) else {}
+
+
+def judge_again(evaluator: Evaluator, run: Run, **keeping: Unpack[KeepingKeywords]) -> EvalRun:
+    """Ask a run's judge about the same chunks again, and return the answers as a run.
+
+    Args:
+        evaluator: Who judged the run; prompts without a version are those of the run. Its cache must be a new one.
+        run: A finished run.
+        keeping: Where the new run is kept, and what it is called.
+
+    Raises:
+        ConfigError: Before the first call: the run is not finished, or its judge or model is not the evaluator's.
+    """
+    if run.manifest.counted is None:
+        raise ConfigError(f"run {run.name} is not finished: resume it first")
+    evaluator = evaluator.with_judge(as_begun(evaluator.judge, run.manifest.judge))
+    check_same_judge(evaluator, run)
+    traces = [result.trace for result in run.results]
+    return evaluator.evaluate(traces, name=run.manifest.dataset.name, **keeping)

@@ -45,7 +45,7 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
         "comparison",
         (
             Section("title", tuple(_opening(comparison))),
-            Section("differences", (_differences(comparison),)),
+            Section("differences", (differences_table(comparison),)),
             *attribution_sections(comparison),
             *slice_sections(comparison.slices, "no change"),
             Section("findings", tuple(_findings(comparison))),
@@ -86,7 +86,8 @@ def remarks_on(c: Comparison) -> Iterator[Remark]:
     yield from (Remark("note", note, "plain", "note") for note in c.notes)
 
 
-def _differences(c: Comparison) -> TableBlock:
+def differences_table(c: Comparison) -> TableBlock:
+    """List the means of every metric, and what they differ by."""
     several = len(c.runs) > 2
     columns: TableColumns = ["run"] if several else []
     columns += ["metric", ("baseline", "number"), ("candidate", "number"), ("difference", "signed")]

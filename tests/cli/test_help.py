@@ -56,8 +56,8 @@ def test_help_shows_the_examples(desk: Desk) -> None:
 
 def test_the_paragraphs_of_a_help_fill_the_lines(desk: Desk) -> None:
     """A terminal breaks a paragraph at its own width alone, and not where the text in the code has its lines."""
-    paragraphs = re.split(r"\n\s*\n", desk("drift", "--help").out)
-    (paragraph,) = (text for text in paragraphs if "The first call asks" in text)
+    paragraphs = re.split(r"\n\s*\n", desk("probe", "--help").out)
+    (paragraph,) = (text for text in paragraphs if "Does it know when" in text)
     widths = [len(line.strip()) for line in paragraph.splitlines()]
     longest = [len(line.split()[0]) for line in paragraph.splitlines()[1:]]
     assert all(width + 1 + word > 78 for width, word in zip(widths, longest, strict=False)), widths

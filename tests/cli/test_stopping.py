@@ -111,9 +111,8 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
         (("probe", "data.jsonl"), "the answers so far are in the cache: the same command does not ask for them again"),
         (("probe", "data.jsonl", "--no-cache"), "without a cache no answer is kept: the same command starts again"),
         (("claims", "data.jsonl", "-o", "c.jsonl"), "what was split is in c.jsonl; the same command adds the rest"),
-        (("drift", "data.jsonl"), "what was judged is kept: the same command continues this look"),
     ],
-    ids=["probe", "without-cache", "claims", "drift"],
+    ids=["probe", "without-cache", "claims"],
 )
 def test_verbs_without_a_run_say_what_is_kept(shell: Shell, command: tuple[str, ...], advice: str) -> None:
     """A verb that keeps no run says where its answers are and what continues it; nothing that is not true."""

@@ -64,7 +64,7 @@ def test_it_stands_in_validate_run_and_report(tmp_path: Path) -> None:
     assert evaluate(rows, "fake/overlap", cache=False).manifest.dataset.remarks == (sentence,)
 
 
-@pytest.mark.parametrize("verb", ["probe", "claims", "drift"])
+@pytest.mark.parametrize("verb", ["probe", "claims"])
 def test_every_verb_that_judges_writes_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:

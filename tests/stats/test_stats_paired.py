@@ -16,6 +16,7 @@ from judge_eval.stats import (
 )
 from judge_eval.stats.distributions import normal_range_sf
 from judge_eval.stats.paired import score_bounds
+from judge_eval.stats.randomisation import exact_sign_flip
 
 pytestmark = pytest.mark.foreign
 
@@ -59,6 +60,21 @@ def test_exact_sign_flips_by_brute_force() -> None:
     sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=6)]
     expected = np.mean([each >= abs(d.sum()) - 1e-12 for each in sums])
     assert sign_flip_test(d).p == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_exact_test_of_whole_numbers_enumerates_all_signs(seed: int) -> None:
+    """The p by characteristic functions is that of going through every assignment; of many it has no overflow."""
+    rng = np.random.default_rng(seed)
+    d = rng.integers(-4, 5, 12)
+    assert exact_sign_flip(d) == pytest.approx(sign_flip_test(d).p, abs=1e-12)
+    signs = rng.choice((-1, 1), 5_000)
+    mcnemar = scipy.stats.binomtest(int((signs > 0).sum()), 5_000).pvalue
+    assert exact_sign_flip(signs) == pytest.approx(mcnemar, abs=1e-12)
+    assert 0 < exact_sign_flip(np.ones(5_000)) < 1e-12
+    assert exact_sign_flip([]) == exact_sign_flip([0, 0]) == 1
+    with pytest.raises(ValueError, match="whole number"):
+        exact_sign_flip([0.5])
 
 
 def test_drawn_sign_flips_approach_the_exact_test() -> None:

@@ -73,14 +73,6 @@ _setting = partial(Setting, panel=CALLING)
 class RunningFlags:
     """How a run goes, and what comes before it."""
 
-    anchors: Annotated[
-        Path | None,
-        Setting(
-            "Ask about these labelled traces again first, as `drift` does (history: FILE.drift.jsonl in the "
-            "folder of runs); judge nothing if the judge drifted.",
-            metavar="FILE",
-        ),
-    ] = None
     engine: Annotated[str, _setting("Where to judge: `local`, or `ray` for a cluster.")] = "local"
     ray_address: Annotated[str | None, _setting("With --engine ray: the cluster's address.")] = None
     workers: Annotated[int | None, _setting("With --engine ray: the number of workers.")] = None

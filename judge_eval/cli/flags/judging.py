@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -20,11 +20,8 @@ from judge_eval.settings import Setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
-    from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import Evaluator
     from judge_eval.judge_file import JudgeSpec
-    from judge_eval.runs.judging.counting import Progress
-    from judge_eval.runs.judging.sources import Traces
 
 _setting = partial(Setting, panel=JUDGING, changes_verdict=True)
 _kept = partial(_setting, env=True, file=True)
@@ -206,18 +203,6 @@ class JudgingFlags(CascadeFlags):
             cache=calling.used or False,
             intervals=numbers.intervals,
         )
-
-    def anew(
-        self, calling: CallingFlags, numbers: NumbersFlags, data: Traces, watch: Callable[[Progress], None] | None
-    ) -> Callable[[Path], EvalRun]:
-        """Return what asks about all of some data with the cache of a folder, and nothing else."""
-
-        def ask(folder: Path) -> EvalRun:
-            fresh = replace(calling, cache=str(folder), no_cache=False)
-            with self.evaluator(fresh, numbers, ["P@5"]) as evaluator:
-                return evaluator.evaluate(data, watch=watch)
-
-        return ask
 
 
 def split_member(text: str, known: Sequence[str]) -> dict[str, str]:

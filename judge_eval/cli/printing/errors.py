@@ -196,8 +196,8 @@ def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -
                 return
     if in_batch:
         yield f"the batch is kept in {flags['folder']}; the same command continues where it stopped"
-    elif "history" in flags:
-        yield "what was judged is kept: the same command continues this look"
+    elif "model" in flags and not judges and "host" not in flags:  # a verb with a cache of its own
+        yield "the answers so far are kept: the same command does not ask for them again"
     elif judges and flags["no_cache"]:
         yield "without a cache no answer is kept: the same command starts again"
     elif judges:
