@@ -71,8 +71,8 @@ class Remote(ABC):
     `key_variable`, or printed by `key_command`, and is sent in `key_header`.
     """
 
-    certain: ClassVar[bool] = True
-    """Whether a batch found in the list is surely the one that was ordered; else its replies must tell."""
+    marks: ClassVar[bool] = True
+    """Whether what is sent along with a batch stands in the list; else a lost batch cannot be found there."""
     _home: ClassVar[str] = "/batches"
     """The path of the list of batches."""
     _first_page: ClassVar[Mapping[str, Any]] = {"limit": 100}

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -16,7 +16,6 @@ from judge_eval.batch.state import GIVEN, Folder, Part, Round, clear, write_requ
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
 from judge_eval.runs.folder.records import Manifest, Tally
-from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.keeping.lookup import run_folders
 from judge_eval.runs.keeping.mirror import bring_run
 from judge_eval.spelling import option
@@ -48,15 +47,11 @@ class Imported:
         return cls(a.imported, a.rejected, len(open_keys), *counts)
 
 
-def export(
-    folder: Folder, session: Session, watch: Callable[[Progress], None] | None = None
-) -> tuple[Round | None, Imported]:
+def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
     """Write the requests without a known answer, each once, into files for a server's batches."""
     # Existing replies are cached on the way, also those of a folder that lost its `batch.json`. A round that
-    # nobody submitted is written again. `watch` is called with the progress of a cascade's cheap judge, which
-    # must answer everything. The round is None if no request is open.
+    # nobody submitted is written again. The round is None if no request is open.
     state = session.new_state()
-    cheap = Tally(cost=0.0) if folder.state is None and not folder.rounds else None
     if folder.state is None and folder.rounds:
         folder.save(state.model_copy(update={"rounds": folder.rounds}))
     if folder.state is not None:
@@ -71,8 +66,8 @@ def export(
         if rounds and all(part.phase == "exported" for part in rounds[-1].parts) and not rounds[-1].given:
             rounds = rounds[:-1]
         kept = {"rounds": rounds, "run": folder.known.run, "counted": folder.known.counted}
-        state, cheap = state.model_copy(update=kept), folder.known.cheap
-    at_hand, open_keys = session.at_hand(watch), set[bytes]()
+        state = state.model_copy(update=kept)
+    at_hand, open_keys = session.at_hand(), set[bytes]()
     line = remote_class(session.settings.model).line
     lines = (
         (request.trace_id, line(key, session.body(request))) for key, request in _fresh(session, at_hand, open_keys)
@@ -89,18 +84,16 @@ def export(
         )
     done = Round(number=number, parts=tuple(parts)) if parts else None
     rounds = (*state.rounds, *([done] if done else []))
-    folder.save(state.model_copy(update={"rounds": rounds, "cheap": session.with_cheap(cheap)}))
+    folder.save(state.model_copy(update={"rounds": rounds}))
     return done, imported
 
 
-def bring_in(folder: Folder, session: Session, watch: Callable[[Progress], None] | None = None) -> Imported:
-    """Cache the existing replies, and count the requests that are still open; arguments as of `export`."""
+def bring_in(folder: Folder, session: Session) -> Imported:
+    """Cache the existing replies, and count the requests that are still open."""
     check_same(folder, session.new_state())
-    at_hand, open_keys = session.at_hand(watch), set[bytes]()
+    at_hand, open_keys = session.at_hand(), set[bytes]()
     for _ in _fresh(session, at_hand, open_keys):
         pass
-    if (cheap := session.with_cheap(folder.known.cheap)) != folder.known.cheap:
-        folder.save(folder.known.model_copy(update={"cheap": cheap}))
     return Imported.of(session, at_hand, open_keys)
 
 
@@ -134,7 +127,7 @@ def one_run(folder: Folder, session: Session, out: Path) -> tuple[Path, Manifest
     """Return the batch's one run, if an import has begun it in a folder of runs; else prepare to begin it."""
     # What the batch has paid since is added to the run's totals.
     state = folder.known
-    run_id, paid = state.run or str(uuid.uuid4()), session.paid(state.cheap, folder.asked())
+    run_id, paid = state.run or str(uuid.uuid4()), session.paid(folder.asked())
     begun = next((run for run in run_folders(out) if run[1].id == run_id), None) if state.run else None
     session.evaluator.run_id = run_id
     session.evaluator.paid = paid if begun is None else _since(paid, state.counted)

@@ -20,12 +20,9 @@ _STATUS = {
 
 
 class MessageBatches(Remote):
-    """A file goes along with its order; nothing names a batch, so one whose order was lost is found by its size.
+    """A file goes along with its order; nothing names a batch, so the user says which one a lost order made."""
 
-    The replies of a batch that was found so are compared with the requests before they count.
-    """
-
-    certain: ClassVar[bool] = False
+    marks: ClassVar[bool] = False
     _home: ClassVar[str] = "/messages/batches"
     _head: ClassVar[str] = '{"custom_id":"%s","params":'
     _headers: ClassVar[Mapping[str, str]] = AnthropicMessages.version

@@ -9,11 +9,12 @@ from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.replies import lines_of
 from judge_eval.batch.state import Folder, Part, Round, request_keys
-from judge_eval.errors import ConfigError, RefusedError, TransientError
+from judge_eval.errors import ConfigError, RefusedError, RunError, TransientError
 from judge_eval.llm.http import anthropic_messages, gemini, openai
 from judge_eval.llm.http.client import address_of
 from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import split_model
+from judge_eval.spelling import option
 
 REMOTES: Mapping[str, type[Remote]] = {
     openai.WIRE: OpenAIBatches, anthropic_messages.WIRE: MessageBatches, gemini.WIRE: GeminiBatches,
@@ -52,12 +53,20 @@ LOOK = 1.0
 
 
 def submit(
-    folder: Folder, remote: Remote, tell: Callable[[str], None] = lambda _: None, *, patience: float = PATIENCE
+    folder: Folder,
+    remote: Remote,
+    tell: Callable[[str], None] = lambda _: None,
+    *,
+    patience: float = PATIENCE,
+    created: str | None = None,
 ) -> None:
     """Submit every file of the current round that has no batch yet; `tell` gets a line for each."""
     # Batches are first looked up by their metadata, which name file and round. If an order may have been sent
     # whose answer was lost, its batch is looked for during `patience` seconds (>= 0) before it is ordered
-    # again; if it was not found after that, a `TransientError` says so.
+    # again; if it was not found after that, a `TransientError` says so. Where batches carry no metadata,
+    # `created` says which batch it was, or `none`.
+    if not remote.marks:
+        _settle(folder, remote, created)
     current = folder.current
     waiting = [part for part in current.parts if part.batch_id is None]
     if not waiting:
@@ -82,9 +91,10 @@ def submit(
                 raise
             again = _look(folder, remote, [part.model_copy(update=ordering)], patience, tell).get(part.name)
             if not again:
+                following = "looks for it before it submits again" if remote.marks else "asks which one it is"
                 raise TransientError(
                     f"{part.name}: it is not known whether the batch was submitted: {error.detail}; "
-                    "`batch submit` looks for it before it submits again"
+                    f"`batch submit` {following}"
                 ) from None
             batch = again[0]
         except Exception as error:
@@ -96,26 +106,44 @@ def submit(
         tell(f"{part.name}: {part.requests:,} requests submitted as {batch.id}")
 
 
-def doubles(folder: Folder, remote: Remote) -> list[tuple[Part, RemoteBatch]]:
-    """Return the batches that repeat the work of another one, each with its file."""
+def _settle(folder: Folder, remote: Remote, created: str | None) -> None:
+    """Note which batch the first lost order of a round made, or that it made none, as the user says."""
+    part = next((part for part in folder.current.parts if part.phase == "submitting"), None)
+    if part is None:
+        return
+    if created == "none":
+        folder.set_part(part.name, phase="exported", ordered=None)
+        return
+    if created is not None:
+        _note(folder, part.name, remote.retrieve(created))
+        return
+    known = {each.batch_id for round_ in folder.rounds for each in round_.parts}
+    began = (part.ordered or 0.0) - _SLACK
+    listed = [each for each in remote.batches() if each.id not in known and each.created >= began]
+    new = ", ".join(f"{each.id} ({each.requests:,} requests)" for each in listed) or "none"
+    raise RunError(
+        f"{part.name}: it is not known whether its batch of {part.requests:,} requests was created, and this "
+        f"server's batches carry no name; created since then: {new}. Give its id, or `none` to create it again, "
+        f"as {option('created')}"
+    )
+
+
+def tell_doubles(folder: Folder, remote: Remote, tell: Callable[[str], None]) -> None:
+    """Name the batches that repeat the work of another one."""
     batches = _find(folder, remote)
-    return [
-        (part, batch)
-        for part in folder.current.parts
-        for batch in batches.get(part.name, ())
-        if part.batch_id not in (None, batch.id) and batch.status not in STOPPED
-    ]
+    for part in folder.current.parts:
+        for batch in batches[part.name]:
+            if part.batch_id not in (None, batch.id) and batch.status not in STOPPED:
+                tell(
+                    f"{part.name} was ordered twice: {batch.id} ({batch.status}) does the work of {part.batch_id} "
+                    f"again; `judge-eval batch cancel {folder.path} {batch.id}` cancels it"
+                )
 
 
 def cancel(
-    folder: Folder,
-    remote: Remote,
-    batch_ids: Sequence[str],
-    *,
-    doubled: bool = False,
-    tell: Callable[[str], None] = lambda _: None,
+    folder: Folder, remote: Remote, batch_ids: Sequence[str], tell: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Cancel batches of the current round, or its duplicates; what they have answered can be fetched."""
+    """Cancel batches of the current round; what they have answered can be fetched."""
     batches = _find(folder, remote)
     known = {batch.id: part for part in folder.current.parts for batch in batches[part.name]}
     known |= {part.batch_id: part for part in folder.current.parts if part.batch_id is not None}
@@ -124,8 +152,7 @@ def cancel(
             raise ConfigError(
                 f"{batch_id} is not a batch of this round; there are {', '.join(sorted(known)) or 'none'}"
             )
-    more = [batch.id for _, batch in doubles(folder, remote) if batch.status not in OVER] if doubled else []
-    for batch_id in dict.fromkeys((*batch_ids, *more)):
+    for batch_id in dict.fromkeys(batch_ids):
         part = known[batch_id]
         batch = remote.cancel(batch_id)
         if batch_id == part.batch_id:
@@ -160,11 +187,8 @@ def fetch(
                     remote.download(file_id, place / f"{part.name}.{suffix}")
                 except RefusedError as error:  # gone: what it held is open again
                     message = error.detail
-            if not remote.certain and _is_foreign(folder, remote, part):
-                tell(f"{part.name}: {part.batch_id} is another batch of this size; `batch submit` looks on")
-                others = {"batch_id": None, "output_file_id": None, "others": (*part.others, part.batch_id)}
-                folder.set_part(part.name, phase="submitting", **others)
-                continue
+            if not remote.marks:
+                _check_replies(folder, remote, part)
             folder.set_part(part.name, phase="fetched", message=message)
             line = f"{part.name}: {part.status}, {part.completed} of {part.requests} answered"
             tell(f"{line}; {message}" if message else line)
@@ -174,17 +198,15 @@ def fetch(
         time.sleep(wait)
 
 
-def _is_foreign(folder: Folder, remote: Remote, part: Part) -> bool:
-    """Whether replies answer none of a file's requests; they are removed then."""
+def _check_replies(folder: Folder, remote: Remote, part: Part) -> None:
+    """Check that replies answer requests of a file: the user may have named another batch."""
     place = folder.place(folder.current.number)
     output = place / f"{part.name}.output"
-    if not output.is_file():
-        return False
     asked = set(request_keys(place / part.name))
-    if any(key in asked for _, key in lines_of(output, remote.reply)):
-        return False
-    output.unlink()
-    return True
+    if output.is_file() and not any(key in asked for _, key in lines_of(output, remote.reply)):
+        output.unlink()
+        folder.set_part(part.name, phase="submitting", batch_id=None, output_file_id=None)
+        raise RunError(f"{part.name}: {part.batch_id} is another batch; `batch submit` asks which one it is")
 
 
 def _mark(part: Part, round_: Round) -> dict[str, str]:
@@ -193,34 +215,22 @@ def _mark(part: Part, round_: Round) -> dict[str, str]:
 
 def _find(folder: Folder, remote: Remote) -> dict[str, list[RemoteBatch]]:
     """List the batches of each file of the current round that did anything, the most advanced first."""
-    current, taken = folder.current, {part.batch_id: part.name for each in folder.rounds for part in each.parts}
+    current = folder.current
     batches: dict[str, list[RemoteBatch]] = {part.name: [] for part in current.parts}
-    for batch in remote.batches():
+    for batch in remote.batches() if remote.marks else ():
         for part in current.parts:
-            if remote.certain:
-                own = batch.mark == _mark(part, current)
-            else:
-                own = taken.get(batch.id, part.name) == part.name and _may_be(batch, part)
-            if own and batch.status != "failed":  # nothing was done for one that failed
+            if batch.mark == _mark(part, current) and batch.status != "failed":  # nothing was done for a failed one
                 batches[part.name].append(batch)
     for listed in batches.values():
         listed.sort(key=lambda b: (b.status != "completed", b.status in STOPPED, -b.completed, b.created))
     return batches
 
 
-def _may_be(batch: RemoteBatch, part: Part) -> bool:
-    """Whether a batch without a mark may be that of a file: its id is noted, or it has the size and began after."""
-    if part.batch_id is not None:
-        return batch.id == part.batch_id
-    began = batch.created >= (part.ordered or 0.0) - _SLACK
-    return part.phase == "submitting" and began and batch.requests == part.requests and batch.id not in part.others
-
-
 def _look(
     folder: Folder, remote: Remote, lost: Sequence[Part], patience: float, tell: Callable[[str], None]
 ) -> dict[str, list[RemoteBatch]]:
     """Find the batches of each file; repeat, within limits, for those that may appear later."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + (patience if remote.marks else 0.0)
     batches = _find(folder, remote)
     announced = False
     while (missing := [part.name for part in lost if not batches[part.name]]) and time.monotonic() < until:

@@ -1,14 +1,12 @@
 """The requests of a batch that have no answer yet, and the evaluator that finds them."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from judge_eval.background_loop import background_loop
 from judge_eval.batch.orders import remote_class
 from judge_eval.batch.replies import Answers, BatchBackend, Remembered
 from judge_eval.batch.state import GIVEN, BatchSettings, BatchState, Folder
@@ -18,11 +16,9 @@ from judge_eval.engine import BLOCK
 from judge_eval.errors import CallError, ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.judge_file import JudgeSpec
-from judge_eval.judges.cascade import Cascade
-from judge_eval.judges.judge import Inquiry, Judge, OnRoute, Wave, as_begun
-from judge_eval.judges.questions import ASKED_AGAIN
+from judge_eval.judges.judge import Inquiry, Judge, Wave, as_begun
 from judge_eval.judges.splitting import Splitting
-from judge_eval.llm.backend import Backend, one_slash, peek
+from judge_eval.llm.backend import one_slash
 from judge_eval.llm.budget import price_of
 from judge_eval.llm.cache.cached import Cached, cache_key
 from judge_eval.llm.cache.database_url import is_postgres, read_database_url
@@ -31,86 +27,19 @@ from judge_eval.llm.cache.folder import PROJECT
 from judge_eval.llm.http import client as endpoint
 from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import Stacks, open_store, provider_options
+from judge_eval.llm.stack import Stack, open_store, provider_options
 from judge_eval.metrics import Metric
 from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import provider_of, split_model
 from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
-from judge_eval.runs.judging.counting import Progress, total
 from judge_eval.runs.judging.provenance import backends_record
-from judge_eval.runs.judging.session import RunSession
 from judge_eval.runs.judging.sources import Replayable
 from judge_eval.safe_text import public_url
-from judge_eval.schema import NoVerdict, Trace
+from judge_eval.schema import Trace
 from judge_eval.spelling import option
 from judge_eval.user_text import prompt_name
 from judge_eval.wire import Completion, Reply, Request, sealed
-
-
-class Cheap:
-    """The cheap judge of a cascade; its answers are cached before a request to the strong one is written."""
-
-    def __init__(self, evaluator: Evaluator, judge: Cascade) -> None:
-        self._evaluator, self._judge = evaluator, judge
-        self.route = judge.routes[0]
-        self.chunks = 0
-        """About how many chunks `judge_all` has asked."""
-        self.kept = 0
-        """For how many of them its verdict stands."""
-
-    def judge_all(self, source: Replayable, watch: Callable[[Progress], None] | None) -> None:
-        """Judge every chunk of all traces that the cache does not answer."""
-        # Calls that brought no answer, and may if they are repeated, are a `RunError`. An answer without a
-        # verdict goes to the strong judge, as in any run.
-        missing: list[NoVerdict] = []
-
-        async def judged() -> None:
-            evaluator = self._evaluator.with_judge(OnRoute(self._judge.cheap, self.route))
-            dataset = await asyncio.to_thread(source.survey)
-            session = RunSession(evaluator.begin(dataset), evaluator.calling(), watch=watch, keep=False)
-            async for block in session.results(source.numbered()):
-                for outcome in chain.from_iterable(result.outcomes for result in block):
-                    self.chunks += 1
-                    if outcome.kind == "verdict":
-                        self.kept += self._judge.keeps(outcome)
-                    elif outcome.why in ASKED_AGAIN:
-                        missing.append(outcome)
-
-        self.chunks = self.kept = 0
-        background_loop.run(judged())
-        if missing:
-            raise _unanswered(len(missing), missing[0].detail)
-
-    def __call__(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answer requests, in their order, from the cache or by a call; errors as in `judge_all`."""
-        backend = self._evaluator.stack.backend
-        at_hand = peek(backend, requests)
-        missing = [request for request, reply in zip(requests, at_hand, strict=True) if reply is None]
-        answers = iter(background_loop.run(_all(backend, missing)) if missing else ())
-        replies = [next(answers) if reply is None else reply for reply in at_hand]
-        lost = [r for r in replies if isinstance(r, CallError) and r.why in ASKED_AGAIN]
-        if lost:
-            raise _unanswered(len(lost), lost[0].detail)
-        return replies
-
-
-async def _all(backend: Backend, requests: Sequence[Request]) -> list[Reply]:
-    async def complete(request: Request) -> Reply:
-        try:
-            return await backend.complete(request)
-        except CallError as error:
-            return error
-
-    return await asyncio.gather(*map(complete, requests))
-
-
-def _unanswered(count: int, detail: str) -> RunError:
-    return RunError(
-        f"the cheap judge gave no answer {count:,} times, and without it the strong judge would be asked "
-        f"about more than needed: {detail}; its other answers are kept, run the same command again"
-    )
-
 
 _TO_COME = CallError("the answer is to come")
 """Stands for an answer that is not there yet; what the plan asks on the strength of it is not open."""
@@ -147,10 +76,10 @@ def open_requests(
 
 
 class AtHand:
-    """Answers from the cache and from a batch's replies, and by a cascade's cheap judge; caches replies."""
+    """Answers from the cache and from a batch's replies; caches replies."""
 
-    def __init__(self, cached: Cached, answers: Answers, cheap: Cheap | None = None) -> None:
-        self._cached, self._answers, self._cheap = cached, answers, cheap
+    def __init__(self, cached: Cached, answers: Answers) -> None:
+        self._cached, self._answers = cached, answers
         self.imported = 0
         """Replies that were written into the cache."""
         self.rejected = 0
@@ -165,14 +94,6 @@ class AtHand:
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Return the known answers, in the order of the requests."""
-        if self._cheap is None:
-            return self._at_hand(requests)
-        route = self._cheap.route
-        first = iter(self._cheap([request for request in requests if request.route == route]))
-        rest = iter(self._at_hand([request for request in requests if request.route != route]))
-        return [next(first if request.route == route else rest) for request in requests]
-
-    def _at_hand(self, requests: Sequence[Request]) -> list[Reply | None]:
         replies: list[Reply | None] = list(self._cached.peek(requests))
         rows: dict[bytes, bytes] = {}
         for place, request in enumerate(requests):
@@ -223,42 +144,28 @@ class Session:
             base_url=base.base_url or kept.base_url,
             params=base.params or kept.params,
             key_env=base.key_env or kept.key_env,
-            unsupported=base.unsupported or kept.unsupported or settings.lacking,
+            unsupported=base.unsupported or kept.unsupported,
         )
-        models, two = {"": settings.model}, None
-        if (spec := settings.cascade_spec) is not None:
-            cascade = spec.keywords(options)
-            models, two, options = cascade["model"], cascade["judge"], cascade["options"]
-        self._route = two.routes[1] if two else ""
-        own = options.members.get(self._route, options)
-        model = models[self._route]
-        backend = _batch_backend(model, own)
-        self.settings, self.backend = settings.model_copy(update={"model": model}), backend
-        self.base_url, self.key_env = own.base_url, own.key_env
-        self.answers = Answers(files, backend, remote_class(model).reply)
+        self.settings, self.backend = settings, _batch_backend(settings.model, options)
+        self.base_url, self.key_env = options.base_url, options.key_env
+        self.answers = Answers(files, self.backend, remote_class(settings.model).reply)
         self._brought = any(path.name.startswith(GIVEN) for path in files)
         cache = settings.cache or default_cache()
         self._secret = secret_beside(open_store(cache))
-        model_or_models: Backend | dict[str, str | Backend] = backend
-        if two:
-            model_or_models = {**models, self._route: backend}
         self.evaluator = Evaluator(
-            model_or_models,
-            judge=Splitting(prompt_name(settings.prompt)) if settings.mode == SPLIT else two,
+            self.backend,
+            judge=Splitting(prompt_name(settings.prompt)) if settings.mode == SPLIT else None,
             prompt=prompt_name(settings.prompt),
             mode=None if settings.mode == SPLIT else settings.mode,
             relevant=settings.relevant,
             evidence=settings.evidence,
-            blank=None if two else settings.blank,
+            blank=settings.blank,
             metrics=metrics or settings.metrics or DEFAULT_METRICS,
             cache=cache,
             options=options,
         )
         if begun is not None:
             self.evaluator.judge = as_begun(self.evaluator.judge, begun.judge)
-        judge = self.evaluator.judge
-        self.cheap = Cheap(self.evaluator, judge) if isinstance(judge, Cascade) else None
-        self._counted = self.evaluator.stack.counts()
         # Outside the meter: a reply of the batch is not a call made now.
         self.cached.inner = Remembered(self.cached.inner, self.answers, online=online)
 
@@ -266,9 +173,9 @@ class Session:
     def cached(self) -> Cached:
         """The cache around the backend whose requests go into files."""
         stack = self.evaluator.stack
-        stack_of_route = stack.parts[self._route] if isinstance(stack, Stacks) else stack
-        assert stack_of_route.cached is not None  # a batch always has a cache
-        return stack_of_route.cached
+        assert isinstance(stack, Stack)  # of one model
+        assert stack.cached is not None  # a batch always has a cache
+        return stack.cached
 
     def stored(self) -> BatchSettings:
         """Return the settings with all that later steps need to find the same judge, and nothing secret."""
@@ -277,33 +184,19 @@ class Session:
             calling["key_env"] = self.key_env
         return self.settings.model_copy(update={"calling": calling, "cache": storable_cache(self.settings.cache)})
 
-    def paid(self, cheap: Tally | None, asked: Iterable[bytes] | None = None) -> Tally:
-        """Return what was paid before the run is made: replies to what was asked, and a cascade's cheap judge."""
-        # The cost is known if a server's Batch API brought all replies and the price list has each model;
-        # what the cheap judge took in all steps is None if that is not known.
+    def paid(self, asked: Iterable[bytes] | None = None) -> Tally:
+        """Return what was paid for the replies to what was asked, before the run is made."""
+        # The cost is known if a server's Batch API brought all replies and the price list has the model.
         calls, usage = self.answers.paid(asked)
         cost, identity = None, self.backend.identity
-        if identity is not None and not self._brought and (self.cheap is None or cheap is not None):
+        if identity is not None and not self._brought:
             price = price_of(identity, usage)
             cost = None if price is None else BATCH_PRICE * price
-        replies = Tally(calls=calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
-        return replies if cheap is None else total([cheap, replies])
+        return Tally(calls=calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
 
-    def with_cheap(self, before: Tally | None) -> Tally | None:
-        """Return what the cheap judge's calls took before and since it was last asked; None if unknown."""
-        if self.cheap is None or before is None:
-            return None
-        stack, start = self.evaluator.stack, self._counted
-        self._counted = stack.counts()
-        made = self._counted.since(start)
-        tokens = {name: getattr(made.usage, name) for name in ("input_tokens", "output_tokens")}
-        return total([before, Tally(calls=made.calls, cost=stack.spent(start), **tokens)])
-
-    def at_hand(self, watch: Callable[[Progress], None] | None = None) -> AtHand:
-        """Return the known answers, after a cascade's cheap judge has judged everything."""
-        if self.cheap is not None:
-            self.cheap.judge_all(self.source, watch)
-        return AtHand(self.cached, self.answers, self.cheap)
+    def at_hand(self) -> AtHand:
+        """Return the known answers."""
+        return AtHand(self.cached, self.answers)
 
     def body(self, request: Request) -> bytes:
         """Return the JSON body of a request as it is sent."""
@@ -388,22 +281,15 @@ def storable_data(data: str) -> str:
 
 def storable_judge(spec: JudgeSpec) -> JudgeSpec:
     """Return a judge as later steps find it: with absolute paths, and nothing secret."""
-
-    def stored(part: Any) -> Any:
-        if part is None:
-            return None
-        refuse_credentials(part.params)
-        if part.base_url is not None and storable_url(part.base_url) is None:
-            raise ConfigError(
-                f"the judge's base URL {public_url(part.base_url)} is stored with the batch: leave "
-                "credentials out of it"
-            )
-        path = part.prompt[5:] if (part.prompt or "").startswith("file:") else None
-        prompt = part.prompt if path is None else f"file:{Path(path).absolute()}"
-        return part.model_copy(update={"prompt": prompt})
-
-    judge: JudgeSpec = stored(spec)
-    return judge.model_copy(update={"cheap": stored(spec.cheap), "strong": stored(spec.strong)})
+    refuse_credentials(spec.params)
+    if spec.base_url is not None and storable_url(spec.base_url) is None:
+        raise ConfigError(
+            f"the judge's base URL {public_url(spec.base_url)} is stored with the batch: leave credentials out of it"
+        )
+    prompt = spec.prompt
+    if prompt is not None and prompt.startswith("file:"):
+        prompt = f"file:{Path(prompt[5:]).absolute()}"
+    return spec.but(prompt=prompt)
 
 
 def storable_url(url: str | None) -> str | None:

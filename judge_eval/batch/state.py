@@ -12,12 +12,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, cast
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError
 
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import is_plain, open_plain, read_plain, write_atomically
-from judge_eval.judge_file import JudgeSpec, cascade_spec
 from judge_eval.llm.options import Options
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.registry import stated_of
@@ -25,7 +24,7 @@ from judge_eval.runs.folder.files import lock_folder, os_errors
 from judge_eval.runs.folder.records import Dataset, Tally
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import BlankPolicy, EvidencePolicy
-from judge_eval.settings import hints_of, of_keywords
+from judge_eval.settings import of_keywords
 from judge_eval.trust import check_address, check_owned, unnamed_hosts
 
 REPLIES = (".output", ".errors")
@@ -68,40 +67,13 @@ class BatchSettings(Record):
     relevant: int | None = None
     evidence: EvidencePolicy | None = None
     blank: BlankPolicy | None = None
-    cascade: PlainObject = Field(default_factory=dict)
-    """The cascade as a judge file states it; empty if `model` judges alone. In batches made before 0.2 these
-    are the options of the command line."""
     metrics: tuple[str, ...] = ()
     """The metrics of the run unless `import` names others; empty for the default ones."""
     cache: str | None = None
-    lacking: tuple[str, ...] = ()
-    """In batches made before 0.2 what is `unsupported` among the calling options now."""
     max_requests: int = MAX_REQUESTS
     """The most requests in a file, in later rounds too."""
     max_bytes: int = MAX_BYTES
     """The greatest size of a file in bytes."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _grouped(cls, state: Any) -> Any:
-        if not isinstance(state, dict):
-            return state
-        values = dict(state)
-        for group, record in (("reading", ReadOptions), ("selecting", Selection), ("calling", Options)):
-            names = [name for name in hints_of(record) if name in values and name != "relevant"]
-            own = {name: values.pop(name) for name in names}
-            values.setdefault(group, {name: value for name, value in own.items() if value is not None})
-        return values
-
-    @property
-    def cascade_spec(self) -> JudgeSpec | None:
-        """The cascade; None if one model judges alone."""
-        if not self.cascade:
-            return None
-        if "cascade" in self.cascade or "cascade_file" in self.cascade:
-            own = {"model": self.model or None, "evidence": self.evidence, "relevant": self.relevant}
-            return cascade_spec({**own, **self.cascade}).but(file=STATE)
-        return JudgeSpec.model_validate(self.cascade).but(file=STATE)
 
     @property
     def options(self) -> Options:
@@ -128,8 +100,6 @@ class Part(Record):
     batch_id: str | None = None
     ordered: float | None = None
     """When its batch was last ordered, in seconds since 1970."""
-    others: tuple[str, ...] = ()
-    """Ids of batches that looked like its own and were not."""
     status: str = ""
     """In the words of OpenAI's API."""
     output_file_id: str | None = None
@@ -158,8 +128,6 @@ class BatchState(Record):
     judge: dict[str, JsonValue]
     backend: dict[str, JsonValue]
     rounds: tuple[Round, ...] = ()
-    cheap: Tally | None = None
-    """What the calls of a cascade's cheap judge took in all steps so far; None if that is not known."""
     run: str | None = None
     """The id of its one run, once an import has begun it."""
     counted: Tally | None = None

@@ -1,9 +1,8 @@
-"""What people read of a batch: its files, what an import brought, and what was ordered twice."""
+"""What people read of a batch: its files, and what an import brought."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from judge_eval.batch.batch_server import RemoteBatch
 from judge_eval.batch.flow import Imported
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.safe_text import counted
@@ -48,16 +47,3 @@ def _line(part: Part) -> str:
     if part.batch_id:
         line += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
     return line + (f": {part.message}" if part.message else "")
-
-
-def doubles_view(doubled: Sequence[tuple[Part, RemoteBatch]]) -> View:
-    """Name the batches that repeat another's work."""
-    remarks = [
-        Remark(
-            "doubles",
-            f"{part.name} was ordered twice: {batch.id} ({batch.status}) does the work of {part.batch_id} again",
-            label="warning",
-        )
-        for part, batch in doubled
-    ]
-    return View("doubles", (Section("doubles", tuple(remarks)),))

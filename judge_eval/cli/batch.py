@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,20 +23,10 @@ from judge_eval.runs.judging.selection import Selection
 from judge_eval.settings import changing_verdicts, to_mapping
 
 if TYPE_CHECKING:
-    from judge_eval.batch.batch_server import RemoteBatch
-    from judge_eval.batch.state import Part
+    pass
 
 
 Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
-
-
-def _name_doubles(folder: Path, doubled: Sequence[tuple[Part, RemoteBatch]]) -> None:
-    from judge_eval.batch.view import doubles_view
-    from judge_eval.cli.printing.output import show_apart
-
-    show_apart(doubles_view(doubled))
-    if any(batch.status != "completed" for _, batch in doubled):
-        remark(f"`judge-eval batch cancel {folder} --doubles` cancels the batches that are not needed")
 
 
 @batch_verb
@@ -49,11 +38,16 @@ def submit(
         "Seconds to look for a batch whose creation was not confirmed, before it is created again: "
         "servers list new batches with a delay.",
     ] = 60,
+    created: Annotated[
+        str | None,
+        "At a server whose batches carry no name (Anthropic): the id of the batch that an unconfirmed creation "
+        "made, or `none` to create it again.",
+    ] = None,
 ) -> None:
     """Submit the files; a file that was already submitted is not submitted again.
 
     If a batch was created twice because the server listed it later than --patience waits, the
-    duplicates are named; `batch cancel` cancels them.
+    ids of the second ones are printed; `batch cancel` cancels them.
 
     Example:
     judge-eval batch submit batch/
@@ -65,10 +59,9 @@ def submit(
 
     with Folder(folder) as batch:
         with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
-            ordering.submit(batch, remote, remark, patience=patience)
-            doubled = ordering.doubles(batch, remote)
+            ordering.submit(batch, remote, remark, patience=patience, created=created)
+            ordering.tell_doubles(batch, remote, remark)
         show(round_view(batch, batch.current))
-        _name_doubles(batch.path, doubled)
 
 
 @batch_verb
@@ -84,43 +77,35 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        doubled = []
         if batch.known.rounds and any(part.phase == "submitted" for part in batch.current.parts):
             with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
                 ordering.refresh(batch, remote)
-                doubled = ordering.doubles(batch, remote)
+                ordering.tell_doubles(batch, remote, remark)
         if json_:
             give_json(batch.known.model_dump_json(indent=2))
         elif not batch.known.rounds:
             tell("nothing was exported: the cache holds every answer")
         else:
             show(round_view(batch, batch.current))
-        _name_doubles(batch.path, doubled)
 
 
 @batch_verb
 def cancel(
-    folder: Place,
-    server: Server,
-    batches: Annotated[list[str] | None, typer.Argument(help="Ids of batches of this round.")] = None,
-    doubles: Annotated[bool, "Cancel the duplicate batches."] = False,
+    folder: Place, server: Server, batches: Annotated[list[str], typer.Argument(help="Ids of batches of this round.")]
 ) -> None:
     """Cancel batches; replies that are already there can still be fetched.
 
     Example:
-    judge-eval batch cancel batch/ --doubles
+    judge-eval batch cancel batch/ batch_abc123
     """
     from judge_eval.batch import orders as ordering
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import round_view
     from judge_eval.cli.printing.output import show
-    from judge_eval.errors import ConfigError
 
-    if not batches and not doubles:
-        raise ConfigError("name the batches to cancel, or add --doubles; `batch status` shows them")
     with Folder(folder) as batch:
         with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
-            ordering.cancel(batch, remote, batches or (), doubled=doubles, tell=remark)
+            ordering.cancel(batch, remote, batches, remark)
         show(round_view(batch, batch.current))
 
 
@@ -158,54 +143,37 @@ def export_(
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     selection: Selection,
-    calling: Annotated[
-        CallingFlags,
-        only(
-            "cache",
-            "base_url",
-            "params",
-            "unsupported",
-            "key_command",
-            "concurrency",
-            "timeout",
-            "rpm",
-            "tpm",
-            "attempts",
-        ),
-    ],
+    calling: Annotated[CallingFlags, only("cache", "base_url", "params", "unsupported", "key_command")],
     max_requests: Annotated[int, "The greatest number of requests in a file."] = 50_000,
     max_bytes: Annotated[int, "The greatest size of a file in bytes."] = 190_000_000,
-    quiet: Quiet = False,
 ) -> None:
     """Write the requests that the cache does not answer into files for a server's batches.
 
-    With a cascade the cheap judge is called now: its answers decide what the files ask the strong judge.
-
-    Examples:
+    Example:
     judge-eval batch export traces.jsonl --model openai/NAME --out batch/
-    judge-eval batch export traces.jsonl --cascade-file cascade.json --out batch/
     """
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session, storable_data, storable_judge
     from judge_eval.batch.state import BatchSettings, Folder
     from judge_eval.batch.view import imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.errors import ConfigError
     from judge_eval.judges.kinds import DEFAULT_PROMPT, mode_for
     from judge_eval.registry import kind_named
 
     spec = storable_judge(judging.spec(numbers.relevant))
     if spec.member or spec.repeat > 1:
-        raise ConfigError("a batch takes one model or a cascade, not a panel or a repeated judge")
-    model = spec.strong.model if spec.strong else spec.keywords(calling.options())["model"]
-    mode = mode_for(model, (spec.strong and spec.strong.mode) or spec.judge or spec.mode)
+        raise ConfigError("a batch takes one model, not a panel or a repeated judge")
+    if spec.strong is not None:
+        raise ConfigError(
+            "a batch takes one model, not a cascade: export its strong judge on what the cheap one left open, "
+            "or run the cascade online"
+        )
+    model = spec.keywords(calling.options())["model"]
+    mode = mode_for(model, spec.judge or spec.mode)
     check_claims(selection, spec.by_claims)
     if kind_named(mode).asks == "questions":
-        raise ConfigError(
-            "decision models do not support batches; use `run`, or put the decision model before "
-            "a chat model (--cascade)"
-        )
+        raise ConfigError("decision models do not support batches; use `run`")
     fields = {
         "data": storable_data(data),
         "reading": to_mapping(reading),
@@ -217,7 +185,6 @@ def export_(
         "relevant": spec.relevant,
         "evidence": spec.evidence,
         "blank": spec.blank,
-        "cascade": spec.model_dump(mode="json", exclude_defaults=True) if spec.cheap else {},
         "metrics": tuple(numbers.names),
         "cache": calling.cache or None,
         "max_requests": max_requests,
@@ -226,11 +193,9 @@ def export_(
     settings = BatchSettings.parse(fields, file="batch export")
     with Folder(folder, make=True) as batch:
         session = Session(settings, calling.options(), files=batch.replies(), begun=batch.state)
-        with closing(session), watching(quiet) as watch:
+        with closing(session):
             session.settings = session.stored()
-            done, imported = flow.export(batch, session, watch)
-        if (cheap := session.cheap) is not None:
-            tell(f"the cheap judge's verdict is final for {cheap.kept:,} of {cheap.chunks:,} chunks")
+            done, imported = flow.export(batch, session)
         show_apart(imported_view(imported))
         if done is None:
             tell("nothing to export: the cache holds every answer; `batch import` makes the run")
@@ -300,8 +265,7 @@ def import_(
         )
         with closing(session):
             show_apart(foreign_view(flow.foreign_lines(batch, batch.replies())))
-            with watching(quiet) as watch:
-                imported = flow.bring_in(batch, session, watch)
+            imported = flow.bring_in(batch, session)
             show_apart(imported_view(imported))
             if waiting := flow.under_way(batch):
                 remark(f"{len(waiting)} files are being processed: `batch fetch` downloads their replies")
@@ -310,8 +274,7 @@ def import_(
                 raise typer.Exit(INCOMPLETE)
             if imported.open and finish == "batch":
                 session.settings = batch.known.settings
-                with watching(quiet) as watch:
-                    done, _ = flow.export(batch, session, watch)
+                done, _ = flow.export(batch, session)
                 assert done is not None
                 show(round_view(batch, done))
                 remark(f"next: {step(batch, 'submit')}")

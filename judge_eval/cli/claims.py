@@ -103,7 +103,7 @@ def claims(
             return
         results: Iterable[TraceResult] | None = evaluator.stream(open_references) if open_references else ()
         if batch is not None and open_references:
-            results = _by_batch(batch, open_references, judging, calling, prompt, quiet)
+            results = _by_batch(batch, open_references, judging, calling, prompt)
             if results is None:
                 raise typer.Exit(INCOMPLETE)
         failed = 0
@@ -138,7 +138,7 @@ def claims(
 
 
 def _by_batch(
-    place: Path, references: Sequence[Trace], judging: JudgingFlags, calling: CallingFlags, prompt: str, quiet: bool
+    place: Path, references: Sequence[Trace], judging: JudgingFlags, calling: CallingFlags, prompt: str
 ) -> Iterable[TraceResult] | None:
     """Return the results that a batch's replies make; None if requests were written or replies are to come."""
     from judge_eval.batch import flow
@@ -146,7 +146,6 @@ def _by_batch(
     from judge_eval.batch.state import BatchSettings, Folder
     from judge_eval.batch.view import foreign_view, imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.files import write_atomically
     from judge_eval.llm.options import Options
     from judge_eval.settings import changing_verdicts, to_mapping
@@ -176,8 +175,7 @@ def _by_batch(
                         f"{len(waiting)} files are being processed: `{step(folder, 'fetch')}` downloads their replies"
                     )
                     return None
-            with watching(quiet) as watch:
-                done, imported = flow.export(folder, session, watch)
+            done, imported = flow.export(folder, session)
             if folder.known.rounds:
                 show_apart(imported_view(imported))
             if done is not None:

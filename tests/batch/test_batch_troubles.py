@@ -99,8 +99,8 @@ def test_a_batch_keeps_its_policy(tmp_path: Path, data: Path) -> None:
 
 
 @pytest.mark.slow
-def test_doubles_are_named_and_cancelled(tmp_path: Path, data: Path) -> None:
-    """A batch ordered twice is named with both ids in every later look, and `cancel --doubles` ends it."""
+def test_a_second_batch_is_named_and_cancelled(tmp_path: Path, data: Path) -> None:
+    """A batch ordered twice is named with both ids by `submit` and `status`, and `cancel` ends it."""
     with BatchServer(listing=3600, polls=1000) as server:
         folder = tmp_path / "batch"
         export(server, data, folder, "--max-requests", 20)
@@ -112,11 +112,10 @@ def test_doubles_are_named_and_cancelled(tmp_path: Path, data: Path) -> None:
         server.listing = 0
         output = call("batch", "status", folder).output
         assert "part-0001.jsonl was ordered twice: batch-1 (validating) does the work of batch-2" in output
-        assert "--doubles" in output
+        assert f"batch cancel {folder} batch-1" in output
         unknown = call("batch", "cancel", folder, "batch-9", code=2).output
         assert "batch-9 is not a batch of this round" in unknown
-        assert "name the batches" in call("batch", "cancel", folder, code=2).output
-        assert "batch-1 is cancelling" in call("batch", "cancel", folder, "--doubles").output
+        assert "batch-1 is cancelling" in call("batch", "cancel", folder, "batch-1").output
         assert "twice" not in call("batch", "status", folder).output
         server.polls = 0
         call("batch", "fetch", folder)

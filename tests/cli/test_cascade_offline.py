@@ -68,3 +68,13 @@ def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
     result = desk("show", "label:two", "--members")
     assert "outvoted" not in result.out
     assert "cascade: " in result.out
+
+
+def test_a_cascade_is_not_exported(desk: Desk) -> None:
+    """A batch takes one model; the message says what to do with a cascade."""
+    data = dataset(desk.folder / "traces.jsonl", 4)
+    two = ("--cascade", "openai/m", "--strong-model", "openai/n", "--cascade-threshold", "0.9")
+    result = desk("batch", "export", data, *two, "--out", "batch")
+    assert result.code == 2
+    assert "export its strong judge on what the cheap one left open, or run the cascade online" in result.err
+    assert not (desk.folder / "batch").exists()

@@ -17,6 +17,7 @@ class Refusal:
 
 NO_QUOTES = Refusal("a decision model quotes nothing", ("evidence", "require", "decision model", "in a panel"))
 NO_BATCHES = Refusal("decision models do not support batches", ("Batch API", "decisions"))
+NO_CASCADES = Refusal("a batch takes one model, not a cascade", ("cascades", "unsupported", "batch"))
 NO_PANELS = Refusal("No such option: --panel", ("panels", "unsupported", "batch"))
 FOLLOWS = Refusal("--confidence is not for judging by claims", ("`--confidence`", "unsupported", "claims"))
 REFUSED: dict[tuple[str, str], Refusal] = {
@@ -34,6 +35,9 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("claims-decision", "batch"): NO_BATCHES,
     ("panel", "batch"): NO_PANELS,
     ("mixed-panel", "batch"): NO_PANELS,
+    ("cascade", "batch"): NO_CASCADES,
+    ("listwise-cascade", "batch"): NO_CASCADES,
+    ("explained-cascade", "batch"): NO_CASCADES,
 }
 """By kind and feature; each is refused by name, and the documentation says so."""
 
