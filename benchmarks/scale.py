@@ -18,9 +18,9 @@ from pathlib import Path
 
 from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import sealed_file
 from judge_eval.runs.folder.journal import Index, encode
+from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer

@@ -31,7 +31,7 @@ from judge_eval.schema import NoVerdict as NoVerdict
 from judge_eval.schema import Scale as Scale
 from judge_eval.schema import Trace as Trace
 from judge_eval.schema import Verdict as Verdict
-from judge_eval.server.client import Client as Client
+from judge_eval.server.rest_client import Client as Client
 from judge_eval.whatif import what_if as what_if
 from judge_eval.wire import Completion as Completion
 from judge_eval.wire import Request as Request

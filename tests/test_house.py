@@ -29,12 +29,10 @@ SAME_ROLE = {"base", "options"}
 
 
 SHARED = {
-    "agree", "agreement", "bias", "calibrate", "calibration", "cascade",
-    "claims", "client", "compare", "correct", "correction", "decision", "drift",
-    "errors", "files", "judge", "labels", "options", "pool", "probe",
-    "progress", "record", "records", "report", "run", "sample", "sampling",
-    "settings", "slices", "steps",
-    "tables", "trec", "validation",
+    "agree", "agreement", "bias", "calibrate", "calibration", "cascade", "claims", "compare",
+    "correct", "correction", "decision", "drift", "errors", "judge", "labels", "options",
+    "pool", "probe", "progress", "record", "report", "reranker", "run", "sample",
+    "settings", "slices", "tables", "trec", "validation",
 }  # fmt: skip
 """Module names that stand in several rooms and mean one thing in all: a verb, its study and its view, for instance."""
 

@@ -18,7 +18,7 @@ from judge_eval.runs.folder.journal import encode, read_result
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.server.client import Client
+from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import ServerLimits, ServerSettings
 from tests.support.command import ROOT, Shell
 from tests.support.serving import ask, serving

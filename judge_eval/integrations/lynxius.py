@@ -20,7 +20,7 @@ from judge_eval.runs.keeping.lookup import find_run
 from judge_eval.runs.keeping.mirror import place_of_runs, written
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Trace
-from judge_eval.server.client import Client
+from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import SERVER
 
 

@@ -26,9 +26,9 @@ from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
+from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.run import claim_blocks
 from judge_eval.views.slices import slice_sections
-from judge_eval.views.steps import reranker_sections
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")

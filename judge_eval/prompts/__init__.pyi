@@ -12,8 +12,8 @@ from judge_eval.prompts.decision import DecisionForm as DecisionForm
 from judge_eval.prompts.decision import DecisionLayout as DecisionLayout
 from judge_eval.prompts.decision import DecisionPrompt as DecisionPrompt
 from judge_eval.prompts.decision import GradeLevel as GradeLevel
-from judge_eval.prompts.records import PromptScale as PromptScale
-from judge_eval.prompts.records import scale_named as scale_named
+from judge_eval.prompts.prompt_record import PromptScale as PromptScale
+from judge_eval.prompts.prompt_record import scale_named as scale_named
 from judge_eval.prompts.shipped import AnyForm as AnyForm
 from judge_eval.prompts.shipped import AnyPrompt as AnyPrompt
 from judge_eval.prompts.shipped import check_lock as check_lock

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from judge_eval.delimiters import PUBLIC, nonces_of
-from judge_eval.prompts.records import Digested, PromptedForm, PromptRecord, filler
+from judge_eval.prompts.prompt_record import Digested, PromptedForm, PromptRecord, filler
 from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import Message, Passage, Request
 

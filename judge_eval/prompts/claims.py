@@ -9,7 +9,7 @@ from pydantic import Field
 from judge_eval.errors import PromptError
 from judge_eval.prompts.chat import FencedForm, WritingPrompt, object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
-from judge_eval.prompts.records import PromptRecord, PromptScale, filler
+from judge_eval.prompts.prompt_record import PromptRecord, PromptScale, filler
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
 CLAIM_READING = "1"

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from pydantic import Field, model_validator
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.prompts.records import PromptedForm, PromptRecord, filler
+from judge_eval.prompts.prompt_record import PromptedForm, PromptRecord, filler
 from judge_eval.record import Record
 from judge_eval.wire import DecisionQuestion, Level, Message, Passage, Questionnaire, Request
 

@@ -19,10 +19,10 @@ from judge_eval.export.hosted import context_precision_of
 from judge_eval.installed import own_version
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.figures import head
-from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import fits, with_digests
 from judge_eval.runs.folder.journal import encode
 from judge_eval.runs.folder.records import Manifest, Status, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
 from judge_eval.runs.judging.counting import read_progress
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in

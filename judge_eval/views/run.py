@@ -34,8 +34,8 @@ from judge_eval.views.blocks import (
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.ordering import Picked
+from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.slices import slices_of_run
-from judge_eval.views.steps import reranker_sections
 from judge_eval.views.tones import Tone
 
 MOST_GROUPS = 3

@@ -10,7 +10,7 @@ from typer.main import get_command
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.llm.stack import open_store
-from judge_eval.server.client import Client
+from judge_eval.server.rest_client import Client
 from tests.support.desk import Desk
 
 PASSWORD = "hunter2-geheim"

@@ -21,8 +21,8 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.foreign import RepeatedKeyError, check_single_keys, read_json, single_keys
 from judge_eval.llm import cassettes
 from judge_eval.schema import Trace
-from judge_eval.server.client import Client
 from judge_eval.server.incoming import read_submission, read_upload
+from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import ServerLimits
 from tests.support.command import FIXTURES, Shell
 from tests.support.raw_server import RawServer, http

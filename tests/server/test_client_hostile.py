@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from judge_eval.errors import DataError, RunError
-from judge_eval.server import client as client_module
-from judge_eval.server.client import Client
+from judge_eval.server import rest_client as client_module
+from judge_eval.server.rest_client import Client
 from tests.support.raw_server import RawServer, http
 from tests.support.serving import judge, rows
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import ConfigError, RunError
-from judge_eval.server.client import Client
 from judge_eval.server.guard import Guard
+from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import ServerSettings
 from judge_eval.trust import is_loopback
 from tests.support.application import CliRunner, app

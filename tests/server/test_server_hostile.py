@@ -24,7 +24,7 @@ from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.verify import verify
 from judge_eval.server import process as connections
-from judge_eval.server.client import Client
+from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import TOKEN_LENGTH, ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 

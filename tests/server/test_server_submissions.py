@@ -12,7 +12,7 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.llm.cache.disk import DiskStore
-from judge_eval.server.client import Client
+from judge_eval.server.rest_client import Client
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
 from tests.support.waiting import until

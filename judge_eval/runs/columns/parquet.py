@@ -16,12 +16,12 @@ from judge_eval.files import is_plain, open_plain, replacing, write_atomically
 from judge_eval.installed import import_extra
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns import packed
-from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked, os_errors
 from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
 from judge_eval.runs.folder.journal import ResultsFile, cluster_of
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
+from judge_eval.runs.folder.run_files import MANIFEST, TRACES, VERDICTS, locked, os_errors
 
 KEY = b"judge_eval"
 _BLOCK = 4096

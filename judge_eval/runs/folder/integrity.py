@@ -11,8 +11,8 @@ from typing import cast
 from judge_eval.digest import digest_json
 from judge_eval.errors import RunError
 from judge_eval.files import open_plain
-from judge_eval.runs.folder.files import whole_lines
 from judge_eval.runs.folder.records import Manifest, ResultsDigest
+from judge_eval.runs.folder.run_files import whole_lines
 
 BLOCKS = 256
 """The most blocks of lines that are told apart."""

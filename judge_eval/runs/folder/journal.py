@@ -20,10 +20,10 @@ from judge_eval.files import absent, open_plain, remove_empty, replacing, write_
 from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.integrity import ResultsCheck, check_results, fits, sealed_file
 from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
 

@@ -14,9 +14,9 @@ from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
-from judge_eval.runs.folder.files import LABELS, os_errors, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.folder.run import AnyRun
+from judge_eval.runs.folder.run_files import LABELS, os_errors, whole_lines
 
 GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""

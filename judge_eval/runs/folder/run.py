@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.files import read_plain
 from judge_eval.record import data_error
-from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
 from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.safe_text import counted
 from judge_eval.schema import NoVerdict
 

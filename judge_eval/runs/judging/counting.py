@@ -17,8 +17,8 @@ from judge_eval.files import read_plain, replacing
 from judge_eval.judges.judge import Judge, is_complete
 from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.record import Record
-from judge_eval.runs.folder.files import MANIFEST, PROGRESS, RESULTS
 from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS, RESULTS
 from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, served_names, total_counts
 
 

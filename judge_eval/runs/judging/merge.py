@@ -12,11 +12,11 @@ from pathlib import Path
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.describing import differences
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, os_errors
 from judge_eval.runs.folder.integrity import sealed_file
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import Run, load_manifest
+from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, os_errors
 from judge_eval.runs.judging.counting import total
 from judge_eval.runs.judging.start import folder_name
 from judge_eval.runs.scoring.aggregate import figures

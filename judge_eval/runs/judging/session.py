@@ -18,10 +18,10 @@ from judge_eval.errors import DataError, JudgeEvalError, MetricError, RunError
 from judge_eval.judges.judge import Judge
 from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.record import trusted
-from judge_eval.runs.folder.files import RESULTS
 from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_folder, read_notes
 from judge_eval.runs.folder.records import FORMAT, JUDGED, Manifest, Status, Tally, TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run_files import RESULTS
 from judge_eval.runs.judging.counting import Counting, Progress, publishing, total, with_paid
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.mirror import is_pushed

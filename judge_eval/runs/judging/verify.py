@@ -13,11 +13,11 @@ from judge_eval.files import is_plain
 from judge_eval.record import Record
 from judge_eval.runs.columns.parquet import foreign_row
 from judge_eval.runs.folder import integrity
-from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, whole_lines
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.runs.folder.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, read_manifest
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, whole_lines
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of

@@ -13,9 +13,9 @@ from typing import IO, Any, NamedTuple
 from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, replacing
-from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, byte_blocks, locked
 from judge_eval.runs.folder.integrity import check_results
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, byte_blocks, locked
 from judge_eval.safe_text import public_url
 
 NO_BASE = "0" * 16

@@ -12,11 +12,11 @@ from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.digest import digest_parts
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
-from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.graded import ABSTAINS
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
+from judge_eval.runs.folder.run_files import MANIFEST
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer

@@ -9,10 +9,10 @@ from judge_eval.compare.compare import compare
 from judge_eval.errors import RunError
 from judge_eval.runs.columns.packed import WHYS, find_ids, pack
 from judge_eval.runs.columns.parquet import columns_of, write_parts
-from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.integrity import sha256_of, with_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.folder.run_files import TRACES, VERDICTS
 from judge_eval.runs.judging.verify import verify
 from judge_eval.schema import NoVerdict
 from judge_eval.study.agree import agree

@@ -15,8 +15,8 @@ import pytest
 from judge_eval import EvalRun, Identity
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder import run as run_module
-from judge_eval.runs.folder.files import MANIFEST, TAKEN
 from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, TAKEN
 from judge_eval.schema import Trace
 from judge_eval.wire import Completion, Request, Usage
 from tests.support.command import ROOT

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.steps import reranker_gain
+from judge_eval.runs.scoring.reranker import reranker_gain
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
 
