@@ -84,7 +84,7 @@ def paired_null(simulations: int, seed: int = 1, traces: int = 15) -> list[Line]
     for _ in range(simulations):
         result = compare_paired(*average_precision(draw_relevance(rng, traces, 2)), planning=False)
         by_t += result.p_t is not None and result.p_t <= 0.05
-        by_flip += result.p_randomisation <= 0.05
+        by_flip += result.p <= 0.05
     return [
         Line(f"type I error, paired t, n={traces}", by_t / simulations, simulations, 0.03, 0.06),
         Line(f"type I error, sign flips, n={traces}", by_flip / simulations, simulations, 0.03, 0.06),
@@ -102,7 +102,7 @@ def clustered_null(simulations: int, seed: int = 2, clusters: int = 20, size: in
         zero = np.zeros_like(d)
         result = compare_paired(zero, d, clusters=ids, permutations=999, planning=False)
         robust += result.p_t is not None and result.p_t <= 0.05
-        flips += result.p_randomisation <= 0.05
+        flips += result.p <= 0.05
         interval = mean_interval(d).interval
         naive += interval is not None and 0 not in interval
     return [

@@ -48,12 +48,12 @@ from judge_eval.runs.judging.start import begin, open_journal
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
 from judge_eval.runs.keeping.options import Keeping
 from judge_eval.runs.scoring.aggregate import filled_columns, less_is_better, limits_of
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Judgment, NoVerdict, Outcome, Trace
 from judge_eval.settings import with_keywords
 from judge_eval.stats import mean_interval
+from judge_eval.stats.figure import Figure
 
 Floats = NDArray[np.float64]
 MOST_VALUES: Final = 101
@@ -389,7 +389,7 @@ def sweep(
     span = None if low is None or high is None else (low - high, high - low)
 
     def figure(column: Floats, bounds: tuple[float | None, float | None] | None) -> Figure:
-        return Figure.of(mean_interval(column, clusters=None if codes is None else codes.tolist(), limits=bounds))
+        return mean_interval(column, clusters=None if codes is None else codes.tolist(), limits=bounds)
 
     return SweepReport(
         metric=name,

@@ -44,6 +44,8 @@ def agree(
     judge-eval agree label:claims cells.jsonl
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
     """
+    from pydantic_core import to_jsonable_python
+
     from judge_eval.cli.printing.output import print_record, say, show
     from judge_eval.study import agree as agreement
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
@@ -82,7 +84,7 @@ def agree(
     if len(loaded) > 2 or (len(loaded) == 2 and labels is not None):
         figures = agreement.agree_all(loaded, people_labels, seed=seed)
         if json_:
-            give_json(json.dumps({k: f.model_dump(mode="json") for k, f in figures.items()}, indent=2))
+            give_json(json.dumps(to_jsonable_python(figures), indent=2))
         else:
             who = f"{len(loaded)} judges" + (" and the labels" if labels is not None else "")
             show(raters_view(who, figures))

@@ -22,7 +22,7 @@ from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_sli
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
-from judge_eval.stats.estimate import ends_of
+from judge_eval.stats.figure import named_fields
 
 KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
@@ -157,7 +157,7 @@ def weigh(
         for place, each in enumerate(moved, 1)
         for column, name in enumerate(names)
     ]
-    corrected = iter(holm([test.p_randomisation for _, _, test in tested if test is not None]))
+    corrected = iter(holm([test.p for _, _, test in tested if test is not None]))
     warnings, notes = _doubts(baseline, candidates, moved)
     warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
     for run, each in zip(candidates, moved, strict=True):
@@ -246,29 +246,20 @@ def _draws_for(values: int) -> int:
     return max(999, min(9999, WORK // max(1, values)))
 
 
-_SAME = (
-    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "t_lower", "t_upper",
-    "baseline_range", "standard_error", "p_t", "exact", "dz", "ties", "detectable", "n_open",
-)  # fmt: skip
-
-
 def _record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
-    same = {name: getattr(test, name) for name in _SAME}
-    fewer = less_is_better(metric)
+    values = named_fields(test)
+    if fewer := less_is_better(metric):
+        values |= {"wins": test.losses, "losses": test.wins}
     undefined = moved.undefined[moved.pairing.first.metrics.index(metric)]
     return Difference(
         metric=metric,
         candidate=place,
         n_excluded=len(moved.pairing) - test.n - undefined,
         n_undefined=undefined,
-        interval=ends_of(test.interval),
         method=test.interval.method if test.interval else None,
-        p=test.p_randomisation,
         p_holm=adjusted,
-        wins=test.losses if fewer else test.wins,
-        losses=test.wins if fewer else test.losses,
         less_is_better=fewer,
-        **same,
+        **values,
     )
 
 
@@ -287,7 +278,7 @@ def _all_pairs(moved: Sequence[Moved], names: Sequence[str], seed: int) -> list[
         table = table[~np.isnan(table).any(axis=1)]
         if len(table):
             out += [
-                PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
+                PairOfRuns(metric=name, **named_fields(d))
                 for d in tukey_hsd(table, permutations=_draws_for(table.size), seed=seed)
             ]
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Final, get_args
 
@@ -30,6 +30,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.safe_text import counted, shortened
 from judge_eval.spelling import option
+from judge_eval.stats.figure import Interval
 from judge_eval.stats.intervals import FEW_TRIALS
 
 LEAST_TRACES = 10
@@ -300,10 +301,11 @@ def _worst_traces(run: Run, limit: Limit, *, valued: bool) -> tuple[TraceValue, 
 def by_retrieval(d: Difference, part: Attribution) -> Difference:
     """Return the part of a difference that is retrieval's, with its own bounds."""
     retrieval, half = part.retrieval, None
+    span = None if retrieval.interval is None else Interval(*retrieval.interval)
     if retrieval.lower is not None and retrieval.upper is not None:
         half = (retrieval.upper - retrieval.lower) / 2
-    return d.but(
-        difference=retrieval.value, interval=retrieval.interval, method=None,
+    return replace(
+        d, difference=retrieval.value, interval=span, method=None,
         lower=retrieval.lower, upper=retrieval.upper, t_lower=None, t_upper=None,
         standard_error=None if half is None else half / _ONE_SIDED,
     )  # fmt: skip
@@ -347,7 +349,7 @@ def _check_drop(
     drop, sign = d.lost[0], 1.0 if d.less_is_better else -1.0
     interval = d.interval
     if interval is not None and not d.less_is_better:
-        interval = 0.0 - interval[1], 0.0 - interval[0]
+        interval = Interval(0.0 - interval[1], 0.0 - interval[0])
     span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
     span += "" if d.clear or not d.difference else ", so none is shown"
     fell, fall = ("rose", "rise") if d.less_is_better else ("fell", "fall")

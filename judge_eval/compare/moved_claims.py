@@ -16,7 +16,6 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import counted, shortened, signed_pair
 from judge_eval.stats import mean_interval
-from judge_eval.stats.estimate import ends_of
 
 _COUNTED: Final = (
     "lost", "won", "lost_vital", "won_vital", "covered", "missed", "unknown", "unpaired", "not_judged",
@@ -173,7 +172,7 @@ def _share(pairing: Pairing, known: list[tuple[int, bool, bool]]) -> ShareMoved 
         before=float(before.mean()),
         after=float(after.mean()),
         difference=float(moved.mean()),
-        interval=ends_of(span),
+        interval=span,
         method=None if span is None else span.method,
         clusters=len(np.unique(clusters)),
     )

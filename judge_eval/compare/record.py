@@ -1,6 +1,7 @@
 """What a comparison finds: differences of metrics, traces that changed, what became of limits."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.slices import SliceFigure
 from judge_eval.safe_text import counted, interval, signed_pair
+from judge_eval.stats import PairDifference, PairedComparison
 
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
 Outcome = Literal["passed", "failed", "undecided"]
@@ -46,63 +48,28 @@ class RunRef(Record):
         return name_of(self.label, self.id)
 
 
-class Difference(Record):
-    """One metric of one candidate against the baseline; differences are candidate minus baseline."""
+@dataclass(frozen=True, kw_only=True)
+class Difference(PairedComparison):
+    """One metric of one candidate against the baseline; differences are candidate minus baseline.
+
+    Traces with failed verdicts (`n_open`) count with expected values: the interval covers all values that they could
+    have, and only those of which the sign is known are wins or losses. These are by what is better: under
+    `less_is_better` a win is a fall.
+    """
 
     metric: str
-    candidate: int = Field(ge=1)
-    """Its place in `Comparison.runs`."""
-    n: int
-    """How many traces are compared."""
-    n_open: int = 0
-    """How many of these failed verdicts leave open: they count with expected values, the interval covers all
-    values that they could have, and only those of which the sign is known are wins or losses."""
+    candidate: int
+    """Its place in `Comparison.runs`, from 1."""
     n_excluded: int = 0
     """Common traces left out because a verdict failed in one of the two and the metric has no bounds."""
     n_undefined: int = 0
     """Common traces left out because one of the two has nothing to measure: no claim of the kind."""
-    clusters: int | None = None
-    baseline_mean: float
-    candidate_mean: float
-    difference: float
-    interval: tuple[float, float] | None = None
-    """95% of the difference; None under two traces, and where equal differences allow none."""
     method: str | None = None
     """How the interval is made: `t`, `CR1 t` under clusters, `score` of two rates, or `gaffke`."""
-    lower: float | None = None
-    """The one-sided 95% lower bound of the difference, which decides gates; None as the interval."""
-    upper: float | None = None
-    """The one-sided 95% upper bound, likewise."""
-    t_lower: float | None = None
-    """Student's lower bound, corrected for skewness; None where it was not shown to hold."""
-    t_upper: float | None = None
-    baseline_range: tuple[float, float] | None = None
-    """The least and the greatest value of the baseline."""
-    standard_error: float | None = None
-    """Of the difference; None under two traces."""
-    p_t: float | None = None
-    """Two-sided p of the paired t test."""
-    p: float
-    """Two-sided p of the sign-flip randomisation test."""
-    exact: bool = False
-    """Whether all sign flips were enumerated."""
     p_holm: float
     """`p` adjusted for all metrics and candidates of this comparison (Holm)."""
-    dz: float | None = None
-    """Cohen's dz: the mean difference over its standard deviation; None without variation."""
-    wins: int
-    """Traces where the candidate is better."""
-    ties: int
-    losses: int
-    """Traces where it is worse."""
     less_is_better: bool = False
     """Whether a rise of the metric is for the worse."""
-    detectable: float | None = None
-    """The smallest true difference that this many traces show with 80% power, adjusted for all comparisons.
-
-    By simulation from these differences, with the sign-flip test and the interval. None without variation,
-    where no result could be significant, and where it lies beyond any difference that the metric can have.
-    """
 
     @property
     def too_few(self) -> bool:
@@ -242,17 +209,14 @@ class Attribution(Record):
         return f"{what}{span}: {', '.join(parts)}, since only {shared}"
 
 
-class PairOfRuns(Record):
-    """Two runs of a comparison of all pairs."""
+@dataclass(frozen=True, kw_only=True)
+class PairOfRuns(PairDifference):
+    """Two runs of a comparison of all pairs, by their places in `Comparison.runs`.
+
+    The difference is that of the second and the first, over the traces that all runs have a value for.
+    """
 
     metric: str
-    first: int
-    second: int
-    """Places in `Comparison.runs`."""
-    difference: float
-    """Second minus first, over the traces that all runs have a value for."""
-    p: float
-    """Adjusted for all pairs (randomised paired Tukey HSD)."""
 
 
 class Flip(Record):

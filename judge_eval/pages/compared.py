@@ -20,6 +20,7 @@ from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 from judge_eval.schema import Chunk, Outcome, Scale
+from judge_eval.stats.figure import named_fields
 from judge_eval.views.blocks import Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
 from judge_eval.views.data import JSON, blocks_data
@@ -315,7 +316,7 @@ def change_slices(
 def difference_data(difference: Difference) -> JSON:
     """Return a difference as JSON, under the names a page calls things by."""
     return {
-        **difference.model_dump(mode="json"),
+        **named_fields(difference),
         "name": difference.metric,
         "baseline": difference.baseline_mean,
         "candidate": difference.candidate_mean,

@@ -20,7 +20,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
-from judge_eval.stats import Estimate, agreement_of, breakdown
+from judge_eval.stats import Figure, agreement_of, breakdown
 from judge_eval.study.agree import agreement_slices
 from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
@@ -73,7 +73,7 @@ def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[Sl
     }
 
 
-def estimate_data(estimate: Estimate) -> JSON:
+def estimate_data(estimate: Figure) -> JSON:
     """Return an estimate as JSON."""
     interval = estimate.interval and [estimate.interval.low, estimate.interval.high]
     return {"value": estimate.value, "interval": interval, "n": estimate.n}

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from judge_eval.pools.pool import Pool
 from judge_eval.record import Record
 from judge_eval.runs.scoring.aggregate import fill_clusters
-from judge_eval.runs.scoring.figure import Figure
-from judge_eval.stats import Estimate, Resampler
+from judge_eval.stats import Figure, Resampler
 from judge_eval.stats._arrays import group_codes
 
 MOST_SYSTEMS = 10
@@ -95,8 +94,8 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
         estimate = draws.estimate(of)
         ends = estimate.interval
         if ends is not None and ends.low == ends.high:  # what never varied has no interval of zero width
-            estimate = Estimate(estimate.value, None, estimate.n)
-        return Figure.of(estimate)
+            estimate = Figure(estimate.value, None, estimate.n)
+        return estimate
 
     together, m = len(sets), len(names)
     answers = np.zeros((len(pool.questions), m), dtype=np.bool_)

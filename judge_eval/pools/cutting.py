@@ -7,9 +7,9 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.stats import Resampler
 from judge_eval.stats._arrays import group_codes
+from judge_eval.stats.figure import Figure
 
 MOST_TRIED = 101
 """How many thresholds are tried, quantiles of the scores."""
@@ -77,7 +77,7 @@ def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
     draws = Resampler(sums, seed=seed)
 
     def share(above: int, below: int) -> Figure:
-        return Figure.of(draws.estimate(lambda totals: totals[:, above] / np.maximum(totals[:, below], 1)))
+        return draws.estimate(lambda totals: totals[:, above] / np.maximum(totals[:, below], 1))
 
     return ScoreCut(
         thresholds=(best[0], best[1]),

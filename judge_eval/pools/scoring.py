@@ -21,7 +21,6 @@ from judge_eval.runs.folder.run import AnyRun
 from judge_eval.runs.scoring.aggregate import MOST_FAILED, aggregate, best_order, limits_of
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome, Scale, TracePool, Verdict
-from judge_eval.stats.estimate import ends_of
 from judge_eval.stats.undiscovered import chao1
 
 FEWEST = 3
@@ -244,7 +243,7 @@ def undiscovered(pool: Pool) -> Undiscovered:
     if refused:
         return Undiscovered(found=distinct, once=once, twice=twice, refused=refused)
     estimate = chao1(distinct, once, twice)
-    interval = ends_of(estimate.interval)
+    interval = estimate.interval
     return Undiscovered(found=distinct, once=once, twice=twice, at_least=estimate.value, interval=interval)
 
 

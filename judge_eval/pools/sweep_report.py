@@ -1,8 +1,8 @@
 """What a sweep of one setting of a what-if found."""
 
 from judge_eval.record import Record
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import signed_pair
+from judge_eval.stats.figure import Figure
 
 
 class SweepPoint(Record):

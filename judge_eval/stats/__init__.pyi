@@ -18,8 +18,8 @@ from judge_eval.stats.correction import CorrectedRate as CorrectedRate
 from judge_eval.stats.correction import ppi_mean as ppi_mean
 from judge_eval.stats.correction import ppi_mean_sampled as ppi_mean_sampled
 from judge_eval.stats.correction import rogan_gladen as rogan_gladen
-from judge_eval.stats.estimate import Estimate as Estimate
-from judge_eval.stats.estimate import Interval as Interval
+from judge_eval.stats.figure import Figure as Figure
+from judge_eval.stats.figure import Interval as Interval
 from judge_eval.stats.intervals import breakdown as breakdown
 from judge_eval.stats.intervals import imbens_manski as imbens_manski
 from judge_eval.stats.intervals import mean_interval as mean_interval

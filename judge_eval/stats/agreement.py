@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from judge_eval.stats import figures_of_agreement
 from judge_eval.stats._arrays import Floats, Ints, check_choice, defined, group_codes, group_sums, pair
-from judge_eval.stats.estimate import Estimate
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.rank_correlation import kendall_tau_b, rbo, spearman, tau_ap
 from judge_eval.stats.resample import ResampleMethod, Resampler
 
@@ -101,7 +101,7 @@ def agreement_figures(
     method: ResampleMethod = "bca",
     replicates: int = 2000,
     seed: int = 0,
-) -> dict[str, Estimate]:
+) -> dict[str, Figure]:
     """Return every figure of agreement of two raters, each with an interval over whole traces.
 
     The names are `kappa`, `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `ac1`,
@@ -144,7 +144,7 @@ def agreement_of(
     method: ResampleMethod = "bca",
     replicates: int = 2000,
     seed: int = 0,
-) -> dict[str, Estimate]:
+) -> dict[str, Figure]:
     """Return every figure of agreement, as `agreement_figures`, from counts.
 
     `tables` counts each pair of grades (the judge's first) in each trace, shape (traces, q, q); `values` are
@@ -166,7 +166,7 @@ def alpha_interval(
     confidence: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
-) -> Estimate:
+) -> Figure:
     """Return Krippendorff's alpha (2004) of any number of raters with an interval over whole traces.
 
     Args:
@@ -189,14 +189,14 @@ def alpha_interval(
     units, q = by_unit.shape[:2]
     codes, groups = group_codes(traces, units, "traces")
     if not q:
-        return Estimate(None, None, units, groups)
+        return Figure(None, None, units, groups)
     sums = [group_sums(column, codes, groups) for column in by_unit.reshape(units, -1).T]
     parts = np.stack(sums, axis=-1).reshape(groups, q, q)
     draws = Resampler(parts, level=confidence, replicates=replicates, seed=seed)
     return figures_of_agreement.estimate(figures_of_agreement.alpha(values, level), parts, draws, units)
 
 
-def ranking_figures(judge: npt.ArrayLike, human: npt.ArrayLike, *, p: float = 0.9) -> dict[str, Estimate]:
+def ranking_figures(judge: npt.ArrayLike, human: npt.ArrayLike, *, p: float = 0.9) -> dict[str, Figure]:
     """Return how well the ranking of systems by a judge matches that by people.
 
     Systems are ranked by their mean over traces. The names are `tau_b`, `tau_ap` (the human ranking being
@@ -225,10 +225,10 @@ def ranking_figures(judge: npt.ArrayLike, human: npt.ArrayLike, *, p: float = 0.
     judged, labelled = (table.mean(axis=0).round(10).tolist() for table in tables)  # equal means stay tied
     n = tables[0].shape[0]
     return {
-        "tau_b": Estimate(kendall_tau_b(judged, labelled), None, n),
-        "tau_ap": Estimate(tau_ap(labelled, judged), None, n),
-        "spearman": Estimate(spearman(judged, labelled), None, n),
-        "rbo": Estimate(rbo(dict(enumerate(judged)), dict(enumerate(labelled)), p), None, n),
+        "tau_b": Figure(kendall_tau_b(judged, labelled), None, n),
+        "tau_ap": Figure(tau_ap(labelled, judged), None, n),
+        "spearman": Figure(spearman(judged, labelled), None, n),
+        "rbo": Figure(rbo(dict(enumerate(judged)), dict(enumerate(labelled)), p), None, n),
     }
 
 

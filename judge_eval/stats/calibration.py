@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, group_codes, group_sums, pair
-from judge_eval.stats.estimate import Estimate
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import (
     ACCURACY,
     PRECISION,
@@ -36,10 +36,10 @@ class ThresholdCalibration:
     objective: Objective
     fitted_traces: int
     """How many traces it was chosen on."""
-    kappa: Estimate
-    precision: Estimate
-    recall: Estimate
-    accuracy: Estimate
+    kappa: Figure
+    precision: Figure
+    recall: Figure
+    accuracy: Figure
 
     def __str__(self) -> str:
         fitted = f"relevant from {self.threshold:g} ({self.objective} on {self.fitted_traces} traces)"
@@ -57,11 +57,11 @@ class IsotonicCalibration:
     """The chance of relevance at each knot, in [0, 1], never falling."""
     fitted_traces: int
     """How many traces it was fitted on."""
-    brier: Estimate
+    brier: Figure
     """Mean squared error of the map on the held-out traces."""
-    brier_constant: Estimate
+    brier_constant: Figure
     """The same for a constant, the share of relevant chunks among the fitted: what a map must beat."""
-    bias: Estimate
+    bias: Figure
     """Mean relevance by the map minus the humans', on the held-out traces."""
 
     def apply(self, scores: npt.ArrayLike) -> Floats:
@@ -116,7 +116,7 @@ def calibrate_threshold(
     draws = Resampler(parts, level=level, seed=seed)
     n = int(held_aside.sum())
 
-    def figure(each: AgreementFigure) -> Estimate:
+    def figure(each: AgreementFigure) -> Figure:
         return estimate(each, parts, draws, n)
 
     return ThresholdCalibration(
@@ -169,7 +169,7 @@ def calibrate_isotonic(
     )
     draws = Resampler(np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed)
     brier, constant, bias = (
-        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, clusters=groups) for k in (1, 2, 3)
+        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, traces=groups) for k in (1, 2, 3)
     )
     return IsotonicCalibration(
         scores=tuple(knots.tolist()),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from judge_eval.confidence import CONFIDENCE_GRID, hundredths
 from judge_eval.stats._arrays import Floats, Ints, verdicts
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import CLOSED, Figure, Interval
 from judge_eval.stats.intervals import exact_upper, proportion_interval
 from judge_eval.stats.paired import score_bounds
 from judge_eval.stats.sampling import errors_allowed, traces_needed
@@ -30,6 +30,8 @@ class CurvePoint:
     """How many answers of the cascade are not the target's."""
     kept: int
     """How many of the cheap judge's verdicts would stand."""
+
+    __pydantic_config__ = CLOSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +66,24 @@ class CascadeFit:
     threshold that was chosen by them."""
     kept: int
     """The items whose cheap verdict stands."""
-    kept_risk: Estimate
+    kept_risk: Figure
     """The share of errors within the kept, with an exact interval that holds for all thresholds at once."""
     wrongly_relevant: int
     """Errors in which the cascade says relevant and the target not."""
     wrongly_irrelevant: int
     """Errors in which the target says relevant and the cascade not."""
-    cheap_alone: Estimate
+    cheap_alone: Figure
     """The share of the cheap judge's own verdicts that are not the target's, exact interval."""
-    strong_alone: Estimate | None
+    strong_alone: Figure | None
     """The same of the strong judge, where people are the target."""
-    over_strong: Estimate | None
+    over_strong: Figure | None
     """The cascade's risk minus the strong judge's, on the same items, where people are the target.
 
     The score interval for paired rates, for all thresholds at once; None if all is escalated."""
     curve: tuple[CurvePoint, ...]
     """Every threshold of the grid, ascending."""
+
+    __pydantic_config__ = CLOSED
 
     @property
     def coverage(self) -> float:
@@ -305,7 +309,7 @@ def _reaching(place: Ints) -> Ints:
 
 
 @lru_cache(maxsize=1024)
-def _rate(errors: int, n: int, level: float) -> Estimate:
+def _rate(errors: int, n: int, level: float) -> Figure:
     return proportion_interval(errors, n, level=level, method="exact")
 
 
@@ -314,19 +318,19 @@ def _all_at_once(level: float) -> float:
     return 1 - (1 - level) / _SIZE
 
 
-def _kept_risk(errors: int, kept: int, level: float) -> Estimate:
+def _kept_risk(errors: int, kept: int, level: float) -> Figure:
     rate = _rate(errors, kept, _all_at_once(level))
     if rate.interval is None:
         return rate
     ends = rate.interval
-    return Estimate(rate.value, Interval(ends.low, ends.high, level, "exact, all thresholds at once"), kept)
+    return Figure(rate.value, Interval(ends.low, ends.high, level, "exact, all thresholds at once"), kept)
 
 
 def _over_strong(
     stands: npt.NDArray[np.bool_], cheap_wrong: npt.NDArray[np.bool_], strong_wrong: npt.NDArray[np.bool_], level: float
-) -> Estimate:
+) -> Figure:
     better = int((stands & strong_wrong & ~cheap_wrong).sum())
     worse = int((stands & cheap_wrong & ~strong_wrong).sum())
     low, high = score_bounds(better, worse, stands.size, level=_all_at_once(level))
     value = (worse - better) / stands.size
-    return Estimate(value, Interval(low, high, level, "score, all thresholds at once"), stands.size)
+    return Figure(value, Interval(low, high, level, "score, all thresholds at once"), stands.size)

@@ -12,7 +12,7 @@ import numpy as np
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums
 from judge_eval.stats.correction import FEW_LABELS, CorrectedMean
 from judge_eval.stats.distributions import t_ppf
-from judge_eval.stats.estimate import Interval
+from judge_eval.stats.figure import Interval
 from judge_eval.stats.intervals import Limits
 
 METHOD = "chunk labels t"

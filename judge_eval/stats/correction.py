@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers, pair, verdicts
 from judge_eval.stats.distributions import normal_ppf, t_ppf
-from judge_eval.stats.estimate import Interval
+from judge_eval.stats.figure import CLOSED, Interval
 from judge_eval.stats.intervals import Limits, bounded_interval, mean_interval
 from judge_eval.stats.sampling import Sample
 
@@ -29,6 +29,8 @@ class CorrectedRate:
     sensitivity: float
     specificity: float
     warnings: tuple[str, ...] = ()
+
+    __pydantic_config__ = CLOSED
 
     def __str__(self) -> str:
         value = "undefined" if self.value is None else f"{self.value:.4g} {self.interval}"
@@ -130,6 +132,8 @@ class CorrectedMean:
     labels_only: float
     """The mean of the labels alone, for comparison."""
     warnings: tuple[str, ...] = ()
+
+    __pydantic_config__ = CLOSED
 
     def __str__(self) -> str:
         effective = "" if self.effective_n is None else f", worth {self.effective_n:.0f} labels"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, defined
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import Figure, Interval
 from judge_eval.stats.intervals import bounded_interval
 from judge_eval.stats.resample import Resampler
 
@@ -48,16 +48,16 @@ class AgreementFigure(Protocol):
         """Return bounds for the figure of all traces, from the counts in each trace."""
 
 
-def estimate(figure: AgreementFigure, tables: Floats, draws: Resampler, n: int) -> Estimate:
+def estimate(figure: AgreementFigure, tables: Floats, draws: Resampler, n: int) -> Figure:
     """Return a figure of counts, shape (traces, q, q), with its interval unless there are fewer than two."""
     groups, level = tables.shape[0], draws.level
-    of_all = Estimate(defined(figure(tables.sum(axis=0))), None, n, groups)
+    of_all = Figure(defined(figure(tables.sum(axis=0))), None, n, groups)
     if of_all.value is None or groups < 2:
         return of_all
     (low, high), method = figure.bounds(tables, level), "gaffke"
     if figure.resampled:
         drawn = draws.estimate(figure)
-        of_all = replace(drawn, n=n, clusters=groups)
+        of_all = replace(drawn, n=n, traces=groups)
         if drawn.interval is not None:
             low, high = min(low, drawn.interval.low), max(high, drawn.interval.high)
             method = f"{drawn.interval.method}, gaffke"

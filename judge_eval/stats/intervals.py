@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, root_of, t_ppf
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import Figure, Interval
 from judge_eval.stats.resample import Resampler
 
 _MOST_UNITS = 256
@@ -204,7 +204,7 @@ def mean_interval(
     limits: Limits | None = None,
     replicates: int = 9999,
     seed: int = 0,
-) -> Estimate:
+) -> Figure:
     """Return the mean of per-trace values with its interval.
 
     `method="auto"` takes what holds for these values, and the interval's own `method` names it:
@@ -245,10 +245,10 @@ def mean_interval(
     codes, groups = group_codes(clusters, x.size)
     named = None if clusters is None else groups
     if x.size == 0:
-        return Estimate(None, None, 0, named)
+        return Figure(None, None, 0, named)
     mean, error = float(x.mean()), standard_error(x, codes, groups)
     if groups < 2 or error is None:
-        return Estimate(mean, None, x.size, named)
+        return Figure(mean, None, x.size, named)
     interval: Interval | None
     if method in ("bca", "percentile"):
         parts = np.column_stack([group_sums(x, codes, groups), group_sums(np.ones_like(x), codes, groups)])
@@ -263,7 +263,7 @@ def mean_interval(
         interval = None
     if interval is not None and limits is not None:
         interval = interval.within(*limits)
-    return Estimate(mean, interval, x.size, named, error)
+    return Figure(mean, interval, x.size, named)
 
 
 def _within_limits(
@@ -315,7 +315,7 @@ def imbens_manski(
     method: IntervalMethod = "auto",
     limits: Limits | None = None,
     seed: int = 0,
-) -> Estimate:
+) -> Figure:
     """Return a mean of values that are known between bounds, with an interval for the mean of the true ones.
 
     The interval of Imbens and Manski (2004, Econometrica 72): from the lower end of an interval for the mean of the
@@ -340,7 +340,7 @@ def imbens_manski(
     mean_of, _ = pair(values, low, ("values", "low"))
     names = None if clusters is None else list(clusters)
 
-    def at(column: Floats, confidence: float) -> Estimate:
+    def at(column: Floats, confidence: float) -> Figure:
         return mean_interval(column, clusters=names, level=confidence, method=method, limits=limits, seed=seed)
 
     plain = at(mean_of, level)
@@ -373,7 +373,7 @@ def breakdown(
     clusters: Iterable[Hashable] | None = None,
     level: float = 0.95,
     limits: Limits | None = None,
-) -> dict[str, Estimate]:
+) -> dict[str, Figure]:
     """Return the mean and its interval of the traces that carry each tag, tags in alphabetical order.
 
     Args:
@@ -412,7 +412,7 @@ def breakdown(
 
 def proportion_interval(
     successes: int, n: int, *, level: float = 0.95, method: Literal["auto", "wilson", "exact", "blaker"] = "auto"
-) -> Estimate:
+) -> Figure:
     """Return a rate with an interval that stays inside [0, 1] and has width even at 0 of n or n of n.
 
     Args:
@@ -436,7 +436,7 @@ def proportion_interval(
     if method == "auto":
         method = "wilson" if n >= FEW_TRIALS else "blaker"
     if n == 0:
-        return Estimate(None, None, 0)
+        return Figure(None, None, 0)
     rate, tail = successes / n, (1 - level) / 2
     if method == "wilson":
         z = normal_ppf(1 - tail)
@@ -449,7 +449,7 @@ def proportion_interval(
         low = beta_ppf(tail, successes, n - successes + 1) if successes else 0.0
         high = exact_upper(successes, n, level=1 - tail)
     low, high = (0.0 if successes == 0 else low), (1.0 if successes == n else high)
-    return Estimate(rate, Interval(low, high, level, method), n)
+    return Figure(rate, Interval(low, high, level, method), n)
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
 from judge_eval.stats.distributions import normal_cdf, normal_ppf, root_of, t_ppf, t_sf
-from judge_eval.stats.estimate import Interval
+from judge_eval.stats.figure import CLOSED, Interval
 from judge_eval.stats.intervals import (
     Limits,
     bounded_end,
@@ -186,46 +186,46 @@ def _imbens_manski(low: _Side, middle: _Side, high: _Side, level: float) -> Inte
     return Interval(bottom, top, level, f"Imbens-Manski {ends[0].method}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairedComparison:
     """What the same traces say about two systems; differences are candidate minus baseline."""
 
     n: int
     """How many traces both have a value for."""
-    clusters: int | None
+    clusters: int | None = None
     """How many clusters they came from; None where traces are independent."""
     baseline_mean: float
     candidate_mean: float
     difference: float
-    interval: Interval | None
+    interval: Interval | None = None
     """Of the difference: `score` for rates, `gaffke`, or `t` (`CR1 t` under clusters) where that holds.
 
     None for fewer than two units, and where equal differences of unlimited values allow none."""
-    lower: float | None
+    lower: float | None = None
     """The one-sided lower bound of the difference at the same level, for decisions; None as `interval`."""
-    upper: float | None
+    upper: float | None = None
     """The one-sided upper bound, likewise."""
-    t_lower: float | None
+    t_lower: float | None = None
     """Student's lower bound, corrected for skewness, where it was shown to hold and nothing is open."""
-    t_upper: float | None
-    baseline_range: tuple[float, float]
+    t_upper: float | None = None
+    baseline_range: tuple[float, float] | None = None
     """The least and the greatest value of the baseline, which limit how far a trace can fall or rise."""
-    standard_error: float | None
-    p_t: float | None
+    standard_error: float | None = None
+    p_t: float | None = None
     """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
-    p_randomisation: float
+    p: float
     """Two-sided p of the sign-flip test, which flips whole clusters where there are any."""
-    exact: bool
+    exact: bool = False
     """Whether all sign flips were enumerated."""
-    dz: float | None
+    dz: float | None = None
     """Cohen's dz: the mean difference over its standard deviation; None without variation."""
     wins: int
     """Traces where the candidate is higher, whatever failed."""
     ties: int
     losses: int
-    n_open: int
+    n_open: int = 0
     """Traces whose difference failed verdicts leave open."""
-    detectable: float | None
+    detectable: float | None = None
     """The smallest true difference that is shown in 80 of 100 samples of these traces, shifted by it.
 
     Shown: the sign-flip test rejects at the level, divided by the number of comparisons, and the interval
@@ -233,9 +233,11 @@ class PairedComparison:
     it lies beyond any difference that the limits leave possible.
     """
 
+    __pydantic_config__ = CLOSED
+
     def __str__(self) -> str:
         interval = f" {self.interval}" if self.interval else ""
-        p = f"p={self.p_randomisation:.4g} (randomisation)"
+        p = f"p={self.p:.4g} (randomisation)"
         p += f", p={self.p_t:.4g} (t)" if self.p_t is not None else ""
         counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
         return f"{self.difference:+.4g}{interval}, {p}, {counts} (n={self.n})"
@@ -319,7 +321,7 @@ def compare_paired(
         baseline_range=(float(a.min()), float(a.max())),
         standard_error=error,
         p_t=p_t,
-        p_randomisation=flipped.p,
+        p=flipped.p,
         exact=flipped.exact,
         dz=mean / spread if error and spread else None,
         wins=int((low.d > 0).sum()),

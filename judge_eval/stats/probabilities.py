@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, pair
 from judge_eval.stats.calibration import pool_adjacent_violators
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import Figure, Interval
 from judge_eval.stats.intervals import mean_interval
 from judge_eval.stats.logistic import fit_logistic, sigmoid
 
@@ -32,7 +32,7 @@ class ReliabilityBin:
     """The greatest one."""
     probability: float
     """The mean probability."""
-    rate: Estimate
+    rate: Figure
     """The share that is relevant by the labels; its interval is robust to chunks that share a trace."""
 
 
@@ -42,14 +42,14 @@ class ReliabilityFigures:
 
     bins: tuple[ReliabilityBin, ...]
     """In the order of their probabilities; none is empty."""
-    ece: Estimate
+    ece: Figure
     """The expected calibration error: the mean over chunks of the gap of their bin, in [0, 1]."""
-    brier: Estimate
+    brier: Figure
     """The mean squared difference of probability and label, in [0, 1]."""
-    log_loss: Estimate
+    log_loss: Figure
     """The mean of -log of the probability given to the label (natural logarithm, probabilities held within
     `CLIP` and 1 - `CLIP`)."""
-    bias: Estimate
+    bias: Figure
     """The mean probability minus the share that is relevant: above 0 the judge promises too much."""
 
 
@@ -92,9 +92,9 @@ def reliability_figures(
         raise ValueError(f"bins: {bins}; at least one is needed")
     places = bins_of(p, bins or min(MOST_BINS, max(1, p.size // IN_A_BIN)))
 
-    def mean(values: Floats, low: float, high: float) -> Estimate:
+    def mean(values: Floats, low: float, high: float) -> Figure:
         estimate = mean_interval(values, clusters=codes, limits=(low, high), level=level)
-        return replace(estimate, clusters=groups)
+        return replace(estimate, traces=groups)
 
     return ReliabilityFigures(
         bins=tuple(_bin(p, y, codes, places == place, level) for place in range(int(places.max()) + 1)),
@@ -146,9 +146,7 @@ def _bin(p: Floats, y: Floats, codes: Ints, inside: npt.NDArray[np.bool_], level
     return ReliabilityBin(float(mine.min()), float(mine.max()), float(mine.mean()), rate)
 
 
-def _calibration_error(
-    p: Floats, y: Floats, places: Ints, codes: Ints, groups: int, level: float, seed: int
-) -> Estimate:
+def _calibration_error(p: Floats, y: Floats, places: Ints, codes: Ints, groups: int, level: float, seed: int) -> Figure:
     """Return the calibration error of these bins with its interval; see `reliability_figures`."""
     n, bins = p.size, int(places.max()) + 1
     cells = codes * bins + places
@@ -156,7 +154,7 @@ def _calibration_error(
     gaps = sums.sum(axis=0) / n
     value = float(np.abs(gaps).sum())
     if groups < 2:
-        return Estimate(value, None, n, groups)
+        return Figure(value, None, n, groups)
     counts = group_sums(np.ones(n), cells, groups * bins).reshape(groups, bins)
     apart = sums - counts.sum(axis=1, keepdims=True) * gaps
     covariance = groups / (groups - 1) * (apart.T @ apart)
@@ -169,7 +167,7 @@ def _calibration_error(
     drawn /= np.sqrt(rng.chisquare(groups - 1, size=_DRAWS) / (groups - 1))[:, None]
     reach = float(np.quantile(np.abs(drawn).sum(axis=1), level))
     interval = Interval(value - reach, value + reach, level, "CR1 t, 1-norm").within(0.0, 1.0)
-    return Estimate(value, interval, n, groups)
+    return Figure(value, interval, n, groups)
 
 
 def _root(covariance: Floats) -> Floats:
@@ -217,7 +215,7 @@ class ProbabilityCalibration:
     """Of the probabilities as they are."""
     after: ReliabilityFigures
     """Of the mapped ones, each mapped by what was fitted, choice of method included, without its trace."""
-    gain: Estimate
+    gain: Figure
     """How much smaller the log loss is after than before."""
     log_losses: dict[MapMethod, float]
     """By method the log loss on held-out traces that the choice was made by."""
@@ -286,7 +284,7 @@ def calibrate_probabilities(
         map=fit_map(p, y, chosen),
         before=reliability_figures(p, y, codes, level=level, seed=seed),
         after=reliability_figures(mapped, y, codes, level=level, seed=seed),
-        gain=replace(gain, clusters=groups),
+        gain=replace(gain, traces=groups),
         log_losses=scores,
         folds=folds,
     )

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, block_sizes, check_choice, check_level, defined
 from judge_eval.stats.distributions import normal_cdf, normal_ppf
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import Figure, Interval
 
 Statistic = Callable[[Floats], Floats]
 """From sums of parts, shape (R, ...), to one figure each, shape (R,); NaN where it is undefined."""
@@ -64,11 +64,11 @@ class Resampler:
         rows = [counts @ units for counts in draws]
         self._sums = np.concatenate(rows).reshape(-1, *array.shape[1:]) if rows else array[:0]
 
-    def estimate(self, statistic: Statistic) -> Estimate:
+    def estimate(self, statistic: Statistic) -> Figure:
         """Return one figure with its interval.
 
-        Replicates where the figure is undefined are left out and counted in `undefined`; where they are more
-        than one in twenty there is no interval.
+        Replicates where the figure is undefined are left out; where they are more than one in twenty there is
+        no interval.
 
         Args:
             statistic: The figure as a function of the sums, vectorised over the first axis.
@@ -77,19 +77,18 @@ class Resampler:
             The estimate, n being the number of traces G.
         """
         if self._groups == 0:
-            return Estimate(None, None, 0)
+            return Figure(None, None, 0)
         value = defined(statistic(self._total)[0])
         if value is None or self._groups < 2:
-            return Estimate(value, None, self._groups)
+            return Figure(value, None, self._groups)
         replicated = statistic(self._sums)
         kept = replicated[np.isfinite(replicated)]
         undefined = replicated.size - kept.size
         if undefined > 0.05 * replicated.size:
-            return Estimate(value, None, self._groups, undefined=undefined)
+            return Figure(value, None, self._groups)
         left_out = statistic(self._total - self._parts) if self.method == "bca" else None
         interval = _interval(value, kept, left_out, self.level, self._weights)
-        error = float(kept.std(ddof=1))
-        return Estimate(value, interval, self._groups, standard_error=error, undefined=undefined)
+        return Figure(value, interval, self._groups)
 
 
 def _interval(

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, check_level, pair
-from judge_eval.stats.estimate import Interval
+from judge_eval.stats.figure import Interval
 
 _GRID = 2001
 

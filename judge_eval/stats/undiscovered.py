@@ -4,10 +4,10 @@ import math
 
 from judge_eval.stats._arrays import check_level
 from judge_eval.stats.distributions import normal_ppf
-from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.figure import Figure, Interval
 
 
-def chao1(distinct: int, once: int, twice: int, *, level: float = 0.95) -> Estimate:
+def chao1(distinct: int, once: int, twice: int, *, level: float = 0.95) -> Figure:
     """Return a lower bound of how many items there are, found or not (Chao 1984, bias-corrected).
 
     distinct + once (once - 1) / (2 (twice + 1)), with the log-normal interval of Chao (1987). It is "at least":
@@ -36,4 +36,4 @@ def chao1(distinct: int, once: int, twice: int, *, level: float = 0.95) -> Estim
         z = normal_ppf((1 + check_level(level)) / 2)
         spread = math.exp(z * math.sqrt(math.log1p(variance / missing**2)))
         interval = Interval(distinct + missing / spread, distinct + missing * spread, level, "log-normal")
-    return Estimate(distinct + missing, interval, distinct, standard_error=math.sqrt(variance))
+    return Figure(distinct + missing, interval, distinct)

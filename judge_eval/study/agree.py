@@ -12,11 +12,11 @@ from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import Level
 from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.people import PeopleAgreement, agree_people
@@ -93,8 +93,7 @@ def agree(
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, grades)
     # Traces that belong together are one unit to the intervals.
     units, codes = by_unit(tables, pairs.units[np.searchsorted(pairs.rows, rows)])
-    estimates = agreement_of(units, np.array(grades, dtype=np.float64), seed=seed)
-    figures = {name: Figure.of(estimate) for name, estimate in estimates.items()}
+    figures = agreement_of(units, np.array(grades, dtype=np.float64), seed=seed)
     another = isinstance(labels, Run)
     named = labels.people if isinstance(labels, Labels) else labels_by_person(run)
     reliability = None
@@ -174,4 +173,4 @@ def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 
     units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
     ratings = np.array([[rater.grades.get(unit) for unit in units] for rater in raters], dtype=np.float64)
     traces = [trace for trace, _ in units]
-    return {f"alpha_{level}": Figure.of(alpha_interval(ratings, traces, level, seed=seed)) for level in get_args(Level)}
+    return {f"alpha_{level}": alpha_interval(ratings, traces, level, seed=seed) for level in get_args(Level)}

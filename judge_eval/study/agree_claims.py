@@ -16,9 +16,9 @@ from judge_eval.runs.folder.judgedclaims import ClaimVerdict, answers_on_claims,
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.schema import ClaimSupport
 from judge_eval.stats import agreement_of, mean_interval
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.rank_correlation import spearman
 
 LEVELS: Final[Mapping[ClaimVerdict, int]] = {"none": 0, "contradicts": 0, "partial": 1, "full": 2}
@@ -136,7 +136,7 @@ def agree_on_claims(run: Run, labels: Mapping[str, LabelledClaims], source: str,
     together = {}
     if both.sum():
         estimates = agreement_of(_by_cluster(both, counts.clusters), values[:2], seed=seed)
-        together = {name: Figure.of(estimates[name]) for name in OF_TOGETHER}
+        together = {name: estimates[name] for name in OF_TOGETHER}
     return ClaimAgreement(
         judge=run.name,
         labels=source,
@@ -144,7 +144,7 @@ def agree_on_claims(run: Run, labels: Mapping[str, LabelledClaims], source: str,
         traces=int((tables.sum(axis=(1, 2)) > 0).sum()),
         failed=counts.failed,
         elsewhere=counts.elsewhere,
-        figures={name: Figure.of(figures[name]) for name in FIGURES},
+        figures={name: figures[name] for name in FIGURES},
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
         together=together,
         recall=_recall(counts),
@@ -206,8 +206,5 @@ def _recall(counts: _Counts) -> Recall | None:
     judge, people = np.array(counts.recalls).T
     difference = mean_interval(judge - people, clusters=fill_clusters(counts.recall_clusters), limits=(-1.0, 1.0))
     return Recall(
-        judge=float(judge.mean()),
-        people=float(people.mean()),
-        difference=Figure.of(difference),
-        spearman=spearman(judge, people),
+        judge=float(judge.mean()), people=float(people.mean()), difference=difference, spearman=spearman(judge, people)
     )

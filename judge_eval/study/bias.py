@@ -16,12 +16,12 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.describing import models_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk
 from judge_eval.stats import holm, mean_interval
 from judge_eval.stats._arrays import Floats, Ints
 from judge_eval.stats.distributions import t_ppf, t_sf
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.logistic import fit_logistic, leave_out, sigmoid
 from judge_eval.stats.sampling import minimal_detectable_difference
 from judge_eval.study.probe_report import ProbeReport
@@ -243,4 +243,4 @@ def _rank_in_list(run: Run) -> Figure | None:
         if (spread := float(np.nansum(places**2))) > 0 and not np.isnan(relevant).any():
             values.append(float((places * relevant).sum()) / spread)
             names.append(result.trace_id)
-    return Figure.of(mean_interval(values, clusters=names)) if len(values) > 1 else None
+    return mean_interval(values, clusters=names) if len(values) > 1 else None

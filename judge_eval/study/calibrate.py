@@ -13,9 +13,9 @@ from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring import calibrating
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
+from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities
 from judge_eval.study.matching import label_scale
 from judge_eval.study.reliability import Reliability
@@ -160,10 +160,10 @@ def calibrate(
         objective=objective,
         current=scale.relevant,
         threshold=chosen.threshold,
-        figures={name: Figure.of(getattr(chosen, name)) for name in names},
+        figures={name: getattr(chosen, name) for name in names},
         relevance={str(grade): float(fitted.apply([float(grade)])[0]) for grade in scale.grades},
-        brier=Figure.of(fitted.brier),
-        brier_constant=Figure.of(fitted.brier_constant),
+        brier=fitted.brier,
+        brier_constant=fitted.brier_constant,
         notes=tuple(notes),
     )
 
@@ -226,21 +226,14 @@ def fit_probabilities(
     except ValueError as error:
         raise DataError(f"cannot calibrate: {error}") from None
     before, after = Reliability.of(fitted_map.before), Reliability.of(fitted_map.after)
-    gain = Figure.of(fitted_map.gain)
+    gain = fitted_map.gain
     notes = list(sample.notes)
     if without := len(sample.grades) - len(pairs):
         notes.append(f"{without} verdicts on labelled chunks have no probability and were left out")
     if gain.interval is None or gain.interval[0] <= 0:
         notes.append("there is no evidence yet that the map is better than the judge's own probabilities")
     fitted = calibrating.FittedMap(
-        method=fitted_map.map.method,
-        knots=fitted_map.map.knots,
-        heights=fitted_map.map.heights,
-        slope=fitted_map.map.slope,
-        intercept=fitted_map.map.intercept,
-        before=before.figures,
-        after=after.figures,
-        gain=gain,
+        before=before.figures, after=after.figures, gain=gain, **named_fields(fitted_map.map)
     )
     return FittedProbabilities(
         calibration=calibrating.JudgeCalibration(

@@ -7,9 +7,9 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from judge_eval.confidence import CONFIDENCE_GRID
 from judge_eval.digest import digest_json
@@ -23,9 +23,8 @@ from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.runs.folder.describing import field_differences
 from judge_eval.runs.folder.records import Moment
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale
-from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit, CascadeTarget
+from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit
 from judge_eval.stats.intervals import exact_upper
 from judge_eval.stats.sampling import errors_allowed
 from judge_eval.user_text import prompt_name
@@ -68,81 +67,33 @@ class CascadeStage(Record):
         return {name: json.loads(str(text)) for name, text in params.items()} if isinstance(params, dict) else {}
 
 
-class ThresholdPoint(Record):
-    """What one threshold would do to the sample."""
-
-    threshold: float
-    errors: int = Field(ge=0)
-    """Answers of the cascade that are not the target's."""
-    kept: int = Field(ge=0)
-    """Verdicts of the cheap judge that would stand."""
-
-
-class CascadeThreshold(Record):
-    """The threshold with what it rests on; the fields are those of `CascadeFit`."""
-
-    target: CascadeTarget
-    alpha: float = Field(gt=0, lt=1)
-    level: float = Field(gt=0, lt=1)
-    n: int = Field(ge=0)
-    needed: int
-    allowed: int | None = None
-    threshold: float | None = None
-    holds: bool
-    errors: int
+def _follows_from_its_curve(fit: CascadeFit) -> CascadeFit:
+    """Hold the threshold and its bound to the counts, so that no changed file passes for a guarantee."""
+    if tuple(point.threshold for point in fit.curve) != CONFIDENCE_GRID:
+        raise ValueError("curve: it must have every threshold .50, .51, ... 1.00")
+    allowed = errors_allowed(fit.n, alpha=fit.alpha, level=fit.level)
+    escalated = 0
+    if fit.target == "people":
+        escalated = round((fit.strong_alone.value or 0) * fit.n) if fit.strong_alone else fit.n
+    passes = allowed is not None and escalated <= allowed
+    threshold, kept, errors = None, 0, escalated
+    for point in reversed(fit.curve) if passes else ():
+        if allowed is None or point.errors > allowed:
+            break
+        threshold, kept, errors = point.threshold, point.kept, point.errors
     bound: float | None = None
-    kept: int
-    kept_risk: Figure
-    """Its interval holds for all thresholds at once."""
-    wrongly_relevant: int
-    wrongly_irrelevant: int
-    cheap_alone: Figure
-    strong_alone: Figure | None = None
-    over_strong: Figure | None = None
-    curve: tuple[ThresholdPoint, ...]
-
-    @classmethod
-    def of(cls, fit: CascadeFit) -> CascadeThreshold:
-        """Write a fit down."""
-        fields: dict[str, Any] = {name: getattr(fit, name) for name in cls.model_fields}
-        for name in ("kept_risk", "cheap_alone", "strong_alone", "over_strong"):
-            fields[name] = None if fields[name] is None else Figure.of(fields[name])
-        fields["curve"] = [ThresholdPoint(threshold=p.threshold, errors=p.errors, kept=p.kept) for p in fit.curve]
-        return cls(**fields)
-
-    @property
-    def coverage(self) -> float:
-        """The share of the sample whose cheap verdict stands."""
-        return self.kept / self.n if self.n else 0.0
-
-    @model_validator(mode="after")
-    def _follows_from_its_curve(self) -> Self:
-        """Hold the threshold and its bound to the counts, so that no changed file passes for a guarantee."""
-        if tuple(point.threshold for point in self.curve) != CONFIDENCE_GRID:
-            raise ValueError("curve: it must have every threshold .50, .51, ... 1.00")
-        allowed = errors_allowed(self.n, alpha=self.alpha, level=self.level)
-        escalated = 0
-        if self.target == "people":
-            escalated = round((self.strong_alone.value or 0) * self.n) if self.strong_alone else self.n
-        passes = allowed is not None and escalated <= allowed
-        threshold, kept, errors = None, 0, escalated
-        for point in reversed(self.curve) if passes else ():
-            if allowed is None or point.errors > allowed:
-                break
-            threshold, kept, errors = point.threshold, point.kept, point.errors
-        bound: float | None = None
-        if holds := self.target == "strong" or passes:
-            free = allowed is None or (self.target == "strong" and threshold is None)
-            bound = 0.0 if free else exact_upper(allowed or 0, self.n, level=self.level)
-        same = (self.allowed, self.threshold, self.kept, self.errors, self.holds) == (
-            *(allowed, threshold, kept, errors, holds),
-        )
-        close = bound == self.bound or (
-            bound is not None and self.bound is not None and math.isclose(bound, self.bound, rel_tol=1e-9)
-        )
-        if not (same and close):
-            raise ValueError("the threshold does not match its counts: the file was changed; fit it again")
-        return self
+    if holds := fit.target == "strong" or passes:
+        free = allowed is None or (fit.target == "strong" and threshold is None)
+        bound = 0.0 if free else exact_upper(allowed or 0, fit.n, level=fit.level)
+    same = (fit.allowed, fit.threshold, fit.kept, fit.errors, fit.holds) == (
+        *(allowed, threshold, kept, errors, holds),
+    )
+    close = bound == fit.bound or (
+        bound is not None and fit.bound is not None and math.isclose(bound, fit.bound, rel_tol=1e-9)
+    )
+    if not (same and close):
+        raise ValueError("the threshold does not match its counts: the file was changed; fit it again")
+    return fit
 
 
 class CascadeFile(Record):
@@ -176,7 +127,7 @@ class CascadeFile(Record):
     cheap: CascadeStage
     strong: CascadeStage
     scale: Scale
-    fit: CascadeThreshold
+    fit: Annotated[CascadeFit, AfterValidator(_follows_from_its_curve)]
     tokens: float | None = None
     """Tokens of a thousand verdicts of the cascade, of both judges together."""
     cost: float | None = None

@@ -16,7 +16,7 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Stage, Verdict
 from judge_eval.stats import CascadeFit, cascade_cost, fit_cascade, fit_cascade_to_people
 from judge_eval.stats.cascade_threshold import CascadeChoice
-from judge_eval.study.cascade_file import CascadeFile, CascadeStage, CascadeThreshold
+from judge_eval.study.cascade_file import CascadeFile, CascadeStage
 
 Price = Callable[[Stage, int, int], float | None]
 """What so many tokens, in and out, cost of the model of a stage in US dollars; None where nobody knows."""
@@ -154,7 +154,7 @@ def fit_runs(
         cheap=stages["cheap"],
         strong=stages["strong"],
         scale=scale_of(cheap),
-        fit=CascadeThreshold.of(fit),
+        fit=fit,
         notes=_notes(stages["strong"], unjudged, not_probable, unsupported),
         **costs,
     )

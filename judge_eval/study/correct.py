@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,49 +17,27 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.spelling import option
-from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
-from judge_eval.stats.estimate import Interval, ends_of
+from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
+from judge_eval.stats.figure import Interval, named_fields
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.chunk_means import mean_of_chunks, uses_chunks
 from judge_eval.study.matching import match_labels
 from judge_eval.study.systems import metric_both_ways
 
 
-class Corrected(Record):
-    """One metric of a run, corrected."""
+@dataclass(frozen=True, kw_only=True)
+class Corrected(CorrectedMean):
+    """One metric of a run, corrected; the interval is of 95%, within the metric's range.
+
+    Where it uses single chunks, `effective_n` counts chunks, and is None of chunks that were chosen with unlike
+    chances: these went by the judge's verdicts.
+    """
 
     metric: str
-    value: float
-    interval: tuple[float, float] | None
-    """95%, within the metric's range; None where labels that are all equal allow none."""
-    standard_error: float
-    power: float
-    """The weight given to the judge, in [0, 1]; 0 leaves the labels alone."""
-    n_labelled: int
-    n_unlabelled: int
     chunks: int = 0
     """How many labelled chunks it rests on, where it uses single chunks; else 0, and whole traces count."""
-    effective_n: float | None
-    """How many labels alone would give the same standard error: of chunks where these are used, else of traces.
-
-    None of chunks that were chosen with unlike chances: these went by the judge's verdicts.
-    """
-    judge_only: float
-    labels_only: float
-    method: str
-    warnings: tuple[str, ...] = ()
-
-
-class Rate(Record):
-    """The share of chunks that are relevant, corrected for the judge's errors."""
-
-    value: float | None
-    """None where the judge is no better than chance."""
-    interval: tuple[float, float] | None
-    judge_only: float
-    sensitivity: float
-    specificity: float
-    warnings: tuple[str, ...] = ()
+    method: str = ""
+    """How the interval was made."""
 
 
 class Correction(Record):
@@ -68,7 +46,7 @@ class Correction(Record):
     run: str
     labels: str
     means: dict[str, Corrected]
-    rate: Rate | None = None
+    rate: CorrectedRate | None = None
     """Rogan and Gladen's estimate of the share of relevant chunks; None without labels of both kinds."""
     notes: tuple[str, ...] = ()
 
@@ -140,9 +118,7 @@ def correct(
             continue
         span = corrected.interval
         method = "" if span is None else span.method
-        means[metric] = Corrected.model_validate(
-            {**asdict(corrected), **{"metric": metric, "interval": ends_of(span), "method": method, "chunks": chunks}}
-        )
+        means[metric] = Corrected(metric=metric, method=method, chunks=chunks, **named_fields(corrected))
         if left_out:
             notes.append(f"{metric}: {left_out} traces without an expected value are left out")
     if refused and not means:
@@ -214,7 +190,7 @@ def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labe
     names = [trace for trace in names if trace in every]
     y = [(human[trace] - least) / span for trace in names]
     last = sequential_mean(y, [every[trace] for trace in names], list(every.values()))[-1]
-    return replace(last, low=least + span * last.low, high=least + span * last.high)
+    return Interval(least + span * last.low, least + span * last.high, last.level, last.method)
 
 
 def _partly_labelled(run: Run, labels: Labels) -> int:
@@ -249,7 +225,7 @@ def mean_by_chunks(
         raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
-def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
+def _rate(run: Run, labels: Labels, threshold: int | None) -> CorrectedRate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len({*labels.chances.values(), *labels.chunk_chances.values()}) > 1:
         return None
@@ -266,5 +242,4 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     # The judge's own threshold holds for its grades, whatever the labels' is.
     own = cut if pairs.scale.same_grades(scale_of(run)) else pairs.scale.relevant
     mine = (pairs.judge >= own).astype(int).tolist()
-    rate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
-    return Rate.model_validate({**asdict(rate), "interval": ends_of(rate.interval)})
+    return rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))

@@ -8,9 +8,9 @@ from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import main_metric
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
+from judge_eval.stats.figure import Figure
 
 
 class MemberFigures(Record):
@@ -181,8 +181,8 @@ def member_agreement(run: Run) -> MemberAgreement | None:
     return MemberAgreement(
         members=tuple(members),
         chunks=len(where),
-        flips=Figure.of(mean_interval(flips.astype(float), clusters=where, limits=(0.0, 1.0))),
-        unequal=Figure.of(mean_interval(unequal.astype(float), clusters=where, limits=(0.0, 1.0))),
-        alpha=Figure.of(alpha_interval(grades, traces, "ordinal", replicates=1000)),
+        flips=mean_interval(flips.astype(float), clusters=where, limits=(0.0, 1.0)),
+        unequal=mean_interval(unequal.astype(float), clusters=where, limits=(0.0, 1.0)),
+        alpha=alpha_interval(grades, traces, "ordinal", replicates=1000),
         kappas=kappas,
     )

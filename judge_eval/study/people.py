@@ -16,10 +16,10 @@ from judge_eval.files import csv_text
 from judge_eval.record import Record
 from judge_eval.runs.folder.labels import Label
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from judge_eval.stats import agreement_of
+from judge_eval.stats.figure import Figure
 from judge_eval.study.matching import scale_of_labels, tables_of
 
 
@@ -50,7 +50,7 @@ def agree_people(
         _, rows = np.unique([trace for trace, _ in keys], return_inverse=True)
         tables, _ = tables_of(labels[0], labels[1], rows, common.grades)
         figures = agreement_of(tables, np.array(common.grades, dtype=np.float64), seed=seed)
-        kappa = Figure.of(figures.get(f"kappa_ge{common.relevant}") or figures["kappa"])
+        kappa = figures.get(f"kappa_ge{common.relevant}") or figures["kappa"]
         differ = int((labels[0] != labels[1]).sum())
         pairs.append(PeopleAgreement(people=(first, second), kappa=kappa, n=len(keys), differ=differ))
     return tuple(pairs)

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from judge_eval.record import Record
-from judge_eval.runs.scoring.figure import Figure
+from judge_eval.stats.figure import Figure
 
 
 class Example(Record):

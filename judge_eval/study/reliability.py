@@ -7,23 +7,10 @@ import numpy.typing as npt
 
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
-from judge_eval.runs.scoring.figure import Figure
-from judge_eval.stats.probabilities import ReliabilityFigures, reliability_figures
+from judge_eval.stats.figure import Figure
+from judge_eval.stats.probabilities import ReliabilityBin, ReliabilityFigures, reliability_figures
 
 _FIGURES = ("ece", "brier", "log_loss", "bias")
-
-
-class Bin(Record):
-    """Chunks of neighbouring probabilities: a point of the reliability diagram."""
-
-    low: float
-    """The least probability in it."""
-    high: float
-    """The greatest one."""
-    probability: float
-    """The mean probability."""
-    rate: Figure
-    """The share that is relevant by the labels, its interval robust to chunks that share a trace."""
 
 
 class Reliability(Record):
@@ -34,7 +21,7 @@ class Reliability(Record):
     traces: int
     without: int = 0
     """Labelled chunks whose verdict has none; they are in no figure here."""
-    bins: tuple[Bin, ...]
+    bins: tuple[ReliabilityBin, ...]
     """In the order of their probabilities; about equally many chunks in each, equal ones together."""
     figures: dict[str, Figure]
     """`ece` (expected calibration error), `brier`, `log_loss` and `bias` (mean probability minus the share
@@ -43,12 +30,9 @@ class Reliability(Record):
     @classmethod
     def of(cls, probabilities: ReliabilityFigures, without: int = 0) -> Reliability:
         """Write figures down."""
-        bins = tuple(
-            Bin(low=b.low, high=b.high, probability=b.probability, rate=Figure.of(b.rate)) for b in probabilities.bins
-        )
-        figures = {name: Figure.of(getattr(probabilities, name)) for name in _FIGURES}
+        figures = {name: getattr(probabilities, name) for name in _FIGURES}
         n, traces = figures["ece"].n, figures["ece"].traces or 0
-        return cls(n=n, traces=traces, without=without, bins=bins, figures=figures)
+        return cls(n=n, traces=traces, without=without, bins=tuple(probabilities.bins), figures=figures)
 
 
 def reliability_of(

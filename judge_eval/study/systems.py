@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -14,11 +15,11 @@ from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale, Trace, Verdict
 from judge_eval.stats import ranking_figures
+from judge_eval.stats.figure import Figure
 from judge_eval.study.matching import label_scale, labels_of
 
 NO_INTERVAL = (
@@ -68,7 +69,7 @@ def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, thr
         judge=tuple(by_judge.mean(axis=0).tolist()),
         human=tuple(by_human.mean(axis=0).tolist()),
         traces=len(common),
-        figures={name: Figure.of(estimate).but(n=len(runs), traces=len(common)) for name, estimate in figures.items()},
+        figures={name: replace(estimate, n=len(runs), traces=len(common)) for name, estimate in figures.items()},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,10 @@ from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.describing import models_of, prompt_of
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import slices_of
 from judge_eval.stats import mean_interval, ranking_figures
+from judge_eval.stats.figure import Figure
 from judge_eval.study.agree import agree
 from judge_eval.study.matching import labels_of
 
@@ -124,7 +125,7 @@ def _row(run: Run, name: str, language: str, labels: Labels, systems: dict[str, 
     evidence = None
     if quoted:
         clusters = [trace for trace, _ in quoted]
-        evidence = Figure.of(mean_interval([value for _, value in quoted], clusters=clusters, limits=(0.0, 1.0)))
+        evidence = mean_interval([value for _, value in quoted], clusters=clusters, limits=(0.0, 1.0))
     tally, at, prompt = run.manifest.tally, f"_ge{agreement.relevant}", run.manifest.judge.get("prompt")
     kappa = agreement.figures[f"kappa{at}"]
     return ValidatedSet(
@@ -154,4 +155,4 @@ def _systems(run: Run, labels: Labels, folder: Path) -> dict[str, Figure]:
     if len(sides[0]) < 2:
         return {}
     figures = ranking_figures(*(np.array(side).T for side in sides))
-    return {name: Figure.of(each).but(n=len(sides[0]), traces=len(queries)) for name, each in figures.items()}
+    return {name: replace(each, n=len(sides[0]), traces=len(queries)) for name, each in figures.items()}

@@ -15,10 +15,9 @@ from judge_eval.runs.folder.describing import judge_in_words
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.sources import Traces
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import shortened
 from judge_eval.schema import Chunk, Outcome, Trace, Verdict
-from judge_eval.stats import Estimate, mean_interval, proportion_interval
+from judge_eval.stats import Figure, mean_interval, proportion_interval
 from judge_eval.study.probe_report import Assurance, Example, ProbeReport, ProbeResult
 from judge_eval.trials.cases import PROBES, Case, build_cases, gold_case
 
@@ -39,7 +38,7 @@ def assurance_of(verdicts: Sequence[Sourced]) -> Assurance | None:
     return Assurance(
         n=len(probable),
         untold=len(verdicts) - len(probable),
-        mean=Figure.of(_mean(sure.tolist(), [source for source, _, _ in probable], (0.0, 1.0))),
+        mean=_mean(sure.tolist(), [source for source, _, _ in probable], (0.0, 1.0)),
         p90=float(np.quantile(sure, 0.9, method="inverted_cdf")),
         highest=float(sure.max()),
         accepted=accepted.size,
@@ -58,10 +57,10 @@ def shift_of(pairs: Sequence[tuple[str, Verdict | None, Verdict]]) -> Figure | N
     ]
     if not moved:
         return None
-    return Figure.of(_mean([by for _, by in moved], [source for source, _ in moved], (-1.0, 1.0)))
+    return _mean([by for _, by in moved], [source for source, _ in moved], (-1.0, 1.0))
 
 
-def _mean(values: list[float], sources: list[str], limits: tuple[float, float]) -> Estimate:
+def _mean(values: list[float], sources: list[str], limits: tuple[float, float]) -> Figure:
     """Return the mean with its interval; several values of one trace count as one."""
     repeated = len(set(sources)) < len(sources)
     return mean_interval(values, clusters=sources if repeated else None, limits=limits)
@@ -125,11 +124,11 @@ def tally(
         text=probe.text,
         n=len(by_trace),
         fooled=fooled_traces,
-        rate=Figure.of(proportion_interval(fooled_traces, len(by_trace))),
+        rate=proportion_interval(fooled_traces, len(by_trace)),
         false_positives=positives if irrelevant else None,
         chunks=len(judgments) if irrelevant else None,
         flips=sum(flips.values()) if flips else None,
-        flip_rate=Figure.of(proportion_interval(sum(flips.values()), len(flips))) if flips else None,
+        flip_rate=proportion_interval(sum(flips.values()), len(flips)) if flips else None,
         noticed=noticed if name == "injection" and able else None,
         noticing=able if name == "injection" else None,
         variants={variant: (counts[True], counts.total()) for variant, counts in variants.items()},
@@ -287,7 +286,7 @@ class Prober:
                 failed_pairs += f"{trace.id}~gold" in canary and f"{trace.id}~random" in judged
         warnings = []
         separates: bool | None = None
-        separation: Estimate | None = None
+        separation: Figure | None = None
         if pairs:
             scale = self.evaluator.judge.scale
             width = scale.maximum - scale.minimum
@@ -301,7 +300,7 @@ class Prober:
                 text=PROBES["polarity"].text,
                 n=len(pairs),
                 fooled=wrong,
-                rate=Figure.of(proportion_interval(wrong, len(pairs))),
+                rate=proportion_interval(wrong, len(pairs)),
                 failed=failed_pairs,
             )
             results = [polarity, *results]
@@ -321,7 +320,7 @@ class Prober:
             results=tuple(results),
             gold_rate=_share([gold.relevant for gold, _ in pairs]),
             random_rate=_share([other.relevant for _, other in pairs]),
-            separation=Figure.of(separation) if separation else None,
+            separation=separation if separation else None,
             separates=separates,
             warnings=tuple(warnings),
         )
@@ -342,7 +341,7 @@ def _verdict(judged: Mapping[str, TraceResult], trace_id: str) -> Verdict | None
 
 
 def _share(hits: Sequence[bool]) -> Figure | None:
-    return Figure.of(proportion_interval(sum(hits), len(hits))) if hits else None
+    return proportion_interval(sum(hits), len(hits)) if hits else None
 
 
 def _who(evaluator: Evaluator) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import counted, number
+from judge_eval.stats.figure import Figure
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.people import PeopleAgreement

@@ -1,7 +1,8 @@
 """What people read of a fitted cascade: its judges, its threshold, the evidence and the cost."""
 
 from judge_eval.digest import short
-from judge_eval.study.cascade_file import CascadeFile, CascadeStage, CascadeThreshold
+from judge_eval.stats.cascade_threshold import CascadeFit
+from judge_eval.study.cascade_file import CascadeFile, CascadeStage
 from judge_eval.views.blocks import Section, Sentence, View, make_table
 from judge_eval.views.tones import Tone
 
@@ -58,7 +59,7 @@ def one_of_clusters(clusters: int | None, key: str | None) -> str:
     return "" if clusters is None else f"one of a cluster ({clusters} by metadata.{key}), "
 
 
-def _threshold(fit: CascadeThreshold) -> str:
+def _threshold(fit: CascadeFit) -> str:
     if fit.threshold is not None:
         none = "" if fit.kept else "; none of the sample was as sure, so everything was escalated"
         return f"a cheap verdict is kept from a confidence of {fit.threshold:.2f}{none}"

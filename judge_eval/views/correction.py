@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from judge_eval.safe_text import interval, number
-from judge_eval.study.correct import Corrected, Correction, Rate
+from judge_eval.stats import CorrectedRate
+from judge_eval.study.correct import Corrected, Correction
 from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
 
@@ -108,7 +109,7 @@ def _explain_chunks(m: Corrected, span: str) -> list[str]:
     return sentences
 
 
-def explain_rate(rate: Rate) -> list[str]:
+def explain_rate(rate: CorrectedRate) -> list[str]:
     """Explain the share of relevant chunks: a sentence a number."""
     accepted, rejected = (f"{100 * share:.0f}" for share in (rate.sensitivity, rate.specificity))
     span = f" (95% interval {interval(rate.interval)})" if rate.interval else ""

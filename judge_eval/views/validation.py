@@ -1,7 +1,7 @@
 """What people read of a judge on public labelled sets."""
 
 from judge_eval.digest import short
-from judge_eval.runs.scoring.figure import Figure
+from judge_eval.stats.figure import Figure
 from judge_eval.study.validation import SYSTEMS_BY, ValidationTable
 from judge_eval.views.blocks import Column, Section, Sentence, TableColumns, View, make_table
 from judge_eval.views.html import html_of

@@ -56,7 +56,7 @@ def test_figures_equal_a_plain_loop(seed: int) -> None:
     assert seen == p.size
     assert all(a.high < b.low for a, b in zip(result.bins, result.bins[1:], strict=False))
     for each in (result.ece, result.brier, result.log_loss, result.bias):
-        assert (each.n, each.clusters) == (200, 40)
+        assert (each.n, each.traces) == (200, 40)
         assert each.interval is not None
         assert each.value is not None
         assert each.value in each.interval

@@ -9,8 +9,8 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.scoring.calibrating import JudgeCalibration, read_calibration, write_calibration
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.stats.figure import Figure
 from judge_eval.study.calibrate import calibrate, fit_probabilities, keep_threshold
 from judge_eval.study.matching import labels_of
 from tests.support.likely import likely_run
@@ -68,7 +68,7 @@ def test_scoring_maps_probabilities_before_soft_metrics() -> None:
     result = learnt(run)
     assert result.probabilities is not None
     again = rescore(run, run.manifest.metrics, calibration=result)
-    wanted = result.probabilities.map.apply([c for c in confidences(run) if c is not None])
+    wanted = result.probabilities.apply([c for c in confidences(run) if c is not None])
     assert confidences(again) == pytest.approx(wanted.tolist())
     expected = [o.expected_grade for r in again.results for o in r.outcomes if o.kind == "verdict"]
     assert expected == pytest.approx(wanted.tolist())
@@ -110,7 +110,7 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     result = learnt(likely_run())
     threshold = threshold_of(graded())
     assert threshold.threshold is not None
-    undefined = {"kappa": Figure(value=None, n=3)}
+    undefined = {"kappa": Figure(None, None, 3)}
     without = threshold.threshold.model_copy(update={"held_out": undefined})
     for calibration in (result, threshold.model_copy(update={"threshold": without}), threshold):
         write_calibration(calibration, tmp_path / "c.json")

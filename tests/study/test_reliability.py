@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from judge_eval.data.labels import Labels
 from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder.labels import with_labels
+from judge_eval.stats.figure import Interval
 from judge_eval.stats.probabilities import reliability_figures
 from judge_eval.study.agree import agree
 from judge_eval.study.matching import labels_of
@@ -109,7 +112,7 @@ def test_the_sentence_says_what_the_intervals_allow(
     run = agree(likely_run(12), None).reliability
     assert run is not None
     figures = {
-        name: run.figures[name].model_copy(update={"value": value, "interval": interval})
+        name: replace(run.figures[name], value=value, interval=Interval(*interval))
         for name, (value, interval) in (("ece", ece), ("bias", bias))
     }
     assert certainty_sentence(run.model_copy(update={"figures": figures})).endswith(said)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.data.labels import Labels
-from judge_eval.runs.scoring.figure import Figure
+from judge_eval.stats.figure import Figure
 from judge_eval.study.agree import agree
 from judge_eval.study.correct import Corrected
 from judge_eval.views.agreement import (

@@ -25,7 +25,6 @@ from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats import breakdown, holm, imbens_manski
 from judge_eval.stats.distributions import fisher_greater
-from judge_eval.stats.estimate import ends_of
 from judge_eval.stats.intervals import Limits
 
 DEFAULT_INTERVALS = records.Intervals()
@@ -198,9 +197,9 @@ def aggregate(
         n_failed=int((measured & ~there).sum()),
         n_expected=int((counted & ~there).sum()),
         n_undefined=int((~measured).sum()),
-        interval=ends_of(interval),
+        interval=interval,
         method=None if interval is None else interval.method,
-        clusters=estimate.clusters,
+        clusters=estimate.traces,
         quantiles=quantiles,
         tags={} if tags is None else _by_tag(column, rows.tolist(), there, tags, kept, limits, measured),
         bounds=(float(low.mean()), float(high.mean())) if bounded else None,
@@ -295,7 +294,7 @@ def _by_tag(
             mean=estimate.value if estimate else None,
             n=n,
             n_failed=carriers[name] - n,
-            interval=ends_of(estimate.interval) if estimate else None,
+            interval=estimate.interval if estimate else None,
         )
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -15,8 +16,8 @@ from judge_eval.files import read_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.runs.folder.describing import field_differences
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.scoring.figure import Figure
-from judge_eval.stats.probabilities import MapMethod, ProbabilityMap
+from judge_eval.stats.figure import CLOSED, Figure
+from judge_eval.stats.probabilities import ProbabilityMap
 
 _MOST = 16_000_000
 _HOW: Final = frozenset({"max_tokens", "sample", "evidence", "blank", "calibration", "imported"})
@@ -53,14 +54,10 @@ class FittedThreshold(Record):
     """Its figures on the other half."""
 
 
-class FittedMap(Record):
+@dataclass(frozen=True, kw_only=True)
+class FittedMap(ProbabilityMap):
     """A map from the judge's probabilities to the share that people call relevant."""
 
-    method: MapMethod
-    knots: tuple[float, ...] = ()
-    heights: tuple[float, ...] = ()
-    slope: float = Field(default=1.0, ge=0)
-    intercept: float = 0.0
     before: dict[str, Figure]
     """Of the judge's own probabilities: `ece`, `brier`, `log_loss`, `bias`."""
     after: dict[str, Figure]
@@ -68,20 +65,17 @@ class FittedMap(Record):
     gain: Figure
     """How much smaller the log loss is after than before."""
 
-    @model_validator(mode="after")
-    def _sound(self) -> Self:
+    __pydantic_config__ = CLOSED
+
+    def __post_init__(self) -> None:
+        if self.slope < 0:
+            raise ValueError("slope must not be negative")
         if len(self.knots) != len(self.heights) or (self.method == "isotonic" and not self.knots):
             raise ValueError("an isotonic map needs as many heights as knots, and at least one")
         if any(a >= b for a, b in pairwise(self.knots)) or any(a > b for a, b in pairwise(self.heights)):
             raise ValueError("knots must rise, and heights must not fall")
         if any(not 0 <= value <= 1 for value in (*self.knots, *self.heights)):
             raise ValueError("knots and heights must be probabilities, from 0 to 1")
-        return self
-
-    @property
-    def map(self) -> ProbabilityMap:
-        """The map itself."""
-        return ProbabilityMap(self.method, self.knots, self.heights, self.slope, self.intercept)
 
 
 class JudgeCalibration(Record):

@@ -11,11 +11,10 @@ from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, filled_columns, limits_of
-from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import blocks, scale_of, scored_again
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats import compare_paired
-from judge_eval.stats.estimate import ends_of
+from judge_eval.stats.figure import Figure
 
 FIRST = 20
 """If none of so many traces was reranked, the others are not read."""
@@ -130,6 +129,6 @@ def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetr
             before=compared.baseline_mean,
             after=compared.candidate_mean,
             difference=Figure(
-                value=compared.difference, interval=ends_of(compared.interval), n=compared.n, traces=compared.clusters
+                value=compared.difference, interval=compared.interval, n=compared.n, traces=compared.clusters
             ),
         )

@@ -81,7 +81,7 @@ def rescore(
             fault = f"the calibration holds for relevant from {learnt}, not from {relevant}; give one of the two"
             raise ConfigError(fault)
         relevant = learnt
-        mapping = None if calibration.probabilities is None else calibration.probabilities.map
+        mapping = calibration.probabilities
     if relevant is not None:
         scale = scale.relevant_from(relevant)
     scorer = Scorer(metrics, scale)
