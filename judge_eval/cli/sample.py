@@ -10,7 +10,6 @@ from judge_eval.cli.flags.common import SafeCells, Seed, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
 from judge_eval.cli.printing.safe_output import remark
-from judge_eval.errors import ConfigError
 
 
 @verb
@@ -52,53 +51,25 @@ def sample(
     judge-eval sample latest --target AP@5=0.03
     """
     from judge_eval.data.labels import read_labels
-    from judge_eval.data.spreadsheets import changed_by_spreadsheets
     from judge_eval.export import text as export
-    from judge_eval.runs.scoring.aggregate import main_metric
     from judge_eval.runs.scoring.rescore import scale_of
-    from judge_eval.study.chunk_sample import choose_chunks
-    from judge_eval.study.label_plan import LabelPlanner, parse_target
-    from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces, scale_words
+    from judge_eval.study.drawing import draw_sample, ids_changed_by_spreadsheets
+    from judge_eval.study.sample import blind_csv, blind_jsonl, scale_words
     from judge_eval.views.correction import label_plan_sentences
 
     export.check_suffix(output, (".jsonl", ".csv"))
     run = chosen.loaded(remark)
     pilot = None if without is None else read_labels(without)
-    done = sorted({trace for trace, _ in pilot.grades} if pilot is not None else ())
-    if chunks and (by not in (None, "none") or done):
-        raise ConfigError("--chunks draws from all chunks; leave --by and --without out")
-    if metric is not None and not chunks:
-        raise ConfigError("--metric directs a choice of single chunks; add --chunks")
-    if target is not None:
-        if n is not None or metric is not None:
-            raise ConfigError("--target says how many to label, and of which metric; leave -n and --metric out")
-        name, half = parse_target(target)
-        planner = LabelPlanner(run, name, pilot, seed=seed)
-        plan = planner.plan(half)
-        planned = plan.best("chunks" if chunks else "traces", by)
-        if planned is None:
-            raise ConfigError(f"labels cannot be planned with --by {by}" if by else f"label whole traces for {name}")
-        if not planned.reached:
-            raise ConfigError(
-                f"{name} +-{half:g} is not reached: labels of all {planned.n + 1:,} {planned.unit} would give "
-                f"+-{planned.half_width:.3f}; judge more traces, or take a wider target"
-            )
-        for sentence in label_plan_sentences(plan, planned):
+    drawn = draw_sample(run, n, target=target, by=by, chunks=chunks, metric=metric, pilot=pilot, seed=seed)
+    picked = drawn.chosen
+    if drawn.plan is not None and drawn.planned is not None:
+        for sentence in label_plan_sentences(drawn.plan, drawn.planned):
             remark(sentence)
-        picked = planner.choose(planned.unit, planned.by, planned.n, seed, done)
-    elif chunks:
-        picked = choose_chunks(run, n or 50, metric=metric, seed=seed)
-    elif by in ("neyman", "uncertain"):
-        name = main_metric(run.manifest.metrics) or run.manifest.metrics[0]
-        picked = LabelPlanner(run, name, pilot, seed=seed).choose("traces", by, n or 50, seed, done)
-    else:
-        picked = choose_traces(run, n or 50, by=by or "none", seed=seed, without=done)
     scale, then = scale_words(scale_of(run)), _next(chosen, run.id, output, chunks or target is not None)
     if output.suffix.lower() == ".csv":
         # Excel reads UTF-8, and writes it back, where a mark begins the file.
         text = "\ufeff" + blind_csv(picked, seed, scale=scale, then=then, safe_cells=safe_cells)
-        ids = {id_ for pick in picked for id_ in (pick.result.trace_id, *(c.id for c in pick.result.trace.chunks))}
-        changed = sorted(filter(changed_by_spreadsheets, ids))
+        changed = ids_changed_by_spreadsheets(picked)
     else:
         text, changed = blind_jsonl(picked, run, seed, then=then), []
     export.write_text(output, text)
