@@ -20,7 +20,7 @@ def each(store: DiskStore, rows: int, after: Callable[[], object] = lambda: None
     took = []
     for _ in range(rows):
         started = time.perf_counter()
-        store.put_now([(os.urandom(32), VALUE)]) or store.put_many([(os.urandom(32), VALUE)])
+        store.put_many([(os.urandom(32), VALUE)])
         after()
         took.append((time.perf_counter() - started) * 1000)
     return took
@@ -43,7 +43,7 @@ def main() -> None:
         store = DiskStore(Path(folder))
         each(store, 10)
         told("synchronous=NORMAL, as it is", each(store, options.rows))
-        cache = store._open.cache
+        cache = store._cache
         cache._con.execute("PRAGMA synchronous = FULL")
         told("synchronous=FULL: the disk is told at every row", each(store, options.rows))
         cache._con.execute("PRAGMA synchronous = NORMAL")
@@ -52,13 +52,13 @@ def main() -> None:
             cache._con.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
         told("a checkpoint at every row", each(store, options.rows, checkpoint))
-        flushes = []
+        syncs = []
         for _ in range(50):
             each(store, 20)
             started = time.perf_counter()
-            store.flush()
-            flushes.append((time.perf_counter() - started) * 1000)
-        told("one flush of what was written since (here 20 rows)", flushes)
+            store.sync()
+            syncs.append((time.perf_counter() - started) * 1000)
+        told("one sync of what was written since (here 20 rows)", syncs)
         store.close()
 
 

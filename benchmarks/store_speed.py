@@ -117,6 +117,10 @@ def measure(folder: Path, rows: int, calls: int) -> None:
         for start in range(0, len(some), size):
             assert None not in store.get_many(some[start : start + size])
 
+    def take_and_release(key: bytes) -> None:
+        store.claim_many([key], replacing=True)
+        store.release_many([key])
+
     timed("put_many, 500 rows at a time", rows, lambda: put(500, keys))
     for size in (1, 4, 16):
         fresh = [os.urandom(32) for _ in range(2000)]
@@ -125,7 +129,7 @@ def measure(folder: Path, rows: int, calls: int) -> None:
     timed("get_many, 500 keys at a time, warm", rows, lambda: get(500, keys))
     timed("get_many, 1 key at a time, warm", 5000, lambda: get(1, keys[:5000]))
     timed("get_many, 1 key at a time, missing", 5000, lambda: [store.get_many([k[::-1]]) for k in keys[:5000]])
-    timed("lease and release", 5000, lambda: [(store.take_lease(k), store.release_lease(k)) for k in keys[:5000]])
+    timed("claim and release, 1 key at a time", 5000, lambda: [take_and_release(k) for k in keys[:5000]])
     store.close()
 
     asked = requests(calls)

@@ -10,7 +10,7 @@ from typing import Any
 from judge_eval.digest import digest_parts
 from judge_eval.errors import StoreError
 from judge_eval.llm.backend import Identity
-from judge_eval.llm.cache.store import StoreInfo
+from judge_eval.llm.cache.store import KeyClaim, Store, StoreInfo
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request, Usage
 
@@ -47,6 +47,11 @@ def ask(query: str = "why?", text: str = "because", **more: Any) -> Request:
 def readable(completion: Completion) -> bool:
     """Accept what says yes or no."""
     return completion.text.startswith(("yes", "no"))
+
+
+def take_lease(store: Store, key: bytes) -> bool:
+    """Lease a key, whether or not it has a row."""
+    return store.claim_many([key], replacing=True)[0].leased
 
 
 class Counting:
@@ -87,7 +92,9 @@ class Held(Counting):
 
 
 class MemoryStore:
-    """A store in memory that can be told to fail, and that knows every put."""
+    """A store in memory that can be told to fail, and that knows every put; it grants every lease."""
+
+    remote = False
 
     def __init__(self, *, read_only: bool = False) -> None:
         self.rows: dict[bytes, bytes] = {}
@@ -99,11 +106,18 @@ class MemoryStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.rows.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[KeyClaim]:
+        return [KeyClaim(self.rows.get(key), replacing or key not in self.rows) for key in keys]
+
+    def put_many(self, items: Sequence[tuple[bytes, bytes]], *, wait: bool = True, claimed: bool = False) -> int:
         if self.broken:
             raise StoreError("no space left for the cache")
         self.puts.append([key for key, _ in items])
         self.rows.update(items)
+        return 0
+
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        pass
 
     def info(self) -> StoreInfo:
         return StoreInfo("memory", len(self.rows), 0, self.read_only)

@@ -1,147 +1,18 @@
 """Asks a backend only for what a store does not hold."""
 
 import asyncio
-import contextlib
 import hashlib
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.llm.backend import Backend, Identity, Wrapper, is_outdated
-from judge_eval.llm.cache.committer import Committer
-from judge_eval.llm.cache.store import Claiming, KeyClaim, Leasing, Store
+from judge_eval.llm.cache.batched import Batched
+from judge_eval.llm.cache.store import Store
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Request
-
-_AT_ONCE = 4  # so many batches of claims may be on their way; what comes meanwhile waits and shares the next
-_BATCH = 1000
-
-
-class LocalLeases:
-    """Claims keys of a store on this machine, at once; if the store leases nothing, each is granted."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._leases = store if isinstance(store, Leasing) else None  # checked once: the check is slow
-
-    async def claim(self, key: bytes) -> KeyClaim:
-        """Lease a key, then look it up: its former holder may just have stored the answer."""
-        leased = await self.lease(key)
-        return KeyClaim(self._store.get_many((key,))[0], leased)
-
-    async def lease(self, key: bytes) -> bool:
-        """Lease a key."""
-        return self._leases is None or self._leases.take_lease(key)
-
-    def release(self, key: bytes) -> None:
-        """Give a lease back."""
-        if self._leases is not None:
-            self._leases.release_lease(key)
-
-    async def aclose(self) -> None:
-        """Nothing is on its way."""
-
-
-_Waiting: TypeAlias = list[tuple[bytes, "asyncio.Future[KeyClaim]"]]
-
-
-@dataclass
-class _Queue:
-    """What waits in one event loop, and the tasks that claim it."""
-
-    waiting: _Waiting = field(default_factory=list)
-    under_way: int = 0
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-
-class BatchedLeases:
-    """Claims keys of a store behind a network, in one round trip for all that wait."""
-
-    def __init__(self, store: Claiming) -> None:
-        self._store = store
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
-        self._threads: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
-
-    async def claim(self, key: bytes) -> KeyClaim:
-        """Look a key up, and lease it if there is no row."""
-        loop = asyncio.get_running_loop()
-        queue = self._queues.setdefault(loop, _Queue())
-        claimed: asyncio.Future[KeyClaim] = loop.create_future()
-        queue.waiting.append((key, claimed))
-        if queue.under_way < _AT_ONCE:
-            queue.under_way += 1
-            task = loop.create_task(self._claim_waiting(queue))  # begins when all who are about to ask have asked
-            queue.tasks.add(task)
-            task.add_done_callback(queue.tasks.discard)
-        return await claimed
-
-    async def lease(self, key: bytes) -> bool:
-        """Lease a key though there is a row, which shall be replaced."""
-        job = self._pool().submit(self._store.take_lease, key)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(job))
-        except asyncio.CancelledError:
-            # Nobody waits for it any more: it would be held as long as this process lives.
-            job.add_done_callback(lambda _: self._store.release_lease(key))
-            raise
-
-    def release(self, key: bytes) -> None:
-        """Give a lease back; nobody waits for it."""
-        self._pool().submit(self._store.release_many, [key])
-
-    async def aclose(self) -> None:
-        """Wait for what is on its way."""
-        threads, self._threads = self._threads, None
-        if threads is not None and self._pid == os.getpid():
-            await asyncio.to_thread(threads.shutdown)
-
-    async def _claim_waiting(self, queue: _Queue) -> None:
-        """Claim what waits, batch by batch."""
-        try:
-            while queue.waiting:
-                batch, queue.waiting = queue.waiting[:_BATCH], queue.waiting[_BATCH:]
-                if batch := [(key, claimed) for key, claimed in batch if not claimed.cancelled()]:
-                    await self._claim_batch(batch)
-        finally:
-            queue.under_way -= 1
-
-    async def _claim_batch(self, batch: _Waiting) -> None:
-        keys = [key for key, _ in batch]
-        job = self._pool().submit(self._store.claim_many, keys)
-        try:
-            claims = await asyncio.shield(asyncio.wrap_future(job))
-        except asyncio.CancelledError:  # the loop ends: nobody waits any more
-            job.add_done_callback(lambda _: self._release(keys))
-            raise
-        except Exception as error:
-            for _, claimed in batch:
-                if not claimed.done():
-                    claimed.set_exception(error)
-            return
-        unused = []
-        for (key, claimed), claim in zip(batch, claims, strict=True):
-            if not claimed.done():
-                claimed.set_result(claim)
-            elif claim.leased:  # whoever asked was cancelled
-                unused.append(key)
-        self._release(unused)
-
-    def _release(self, keys: Sequence[bytes]) -> None:
-        if keys:
-            with contextlib.suppress(RuntimeError):  # the pool is closed: they end by themselves
-                self._pool().submit(self._store.release_many, keys)
-
-    def _pool(self) -> ThreadPoolExecutor:
-        if self._threads is None or self._pid != os.getpid():  # no thread survives a fork
-            self._threads = ThreadPoolExecutor(_AT_ONCE + 1, thread_name_prefix="judge-eval-store")
-            self._pid = os.getpid()
-        return self._threads
-
 
 _ONLINE = f"run once without {option('offline', True)}"
 
@@ -200,8 +71,8 @@ class Cached(Wrapper):
     ) -> None:
         super().__init__(inner)
         self.store, self.offline = store, offline
-        self._far = isinstance(store, Claiming)
-        self._leases = BatchedLeases(store) if isinstance(store, Claiming) else LocalLeases(store)
+        self._remote = store.remote
+        self._batched = Batched(store, delay=delay)
         self._patience = patience
         self._kept: dict[bytes, asyncio.TimerHandle] = {}  # leases kept for a repair, and what ends them
         self._bad: set[tuple[bytes, int]] = set()
@@ -209,7 +80,6 @@ class Cached(Wrapper):
         """Whether rows that the store refuses count here; False where another cache around it counts them."""
         self.request_id: Callable[[bytes, Completion], str] | None = None
         """What knows the server's name of the request behind a stored answer, which no row holds."""
-        self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
         self._corrupt_before = store.corrupt
@@ -218,15 +88,15 @@ class Cached(Wrapper):
     @property
     def failure(self) -> StoreError | None:
         """Why completions are not being written, where they are not."""
-        return self._committer.failure
+        return self._batched.failure
 
     @property
     def counts(self) -> CacheCounts:
         """What the cache did so far (a copy)."""
         refused = self.store.corrupt - self._corrupt_before if self.tells_refused else 0
         corrupt = len(self._bad) + refused
-        beside = self._counts.beside + self._committer.beside
-        return replace(self._counts, stored=self._committer.stored, corrupt=corrupt, beside=beside)
+        beside = self._counts.beside + self._batched.beside
+        return replace(self._counts, stored=self._batched.stored, corrupt=corrupt, beside=beside)
 
     def key(self, request: Request) -> bytes | None:
         """32 bytes over who answers and what is asked; None where nothing is stored."""
@@ -281,8 +151,7 @@ class Cached(Wrapper):
         try:
             for key in list(self._kept):
                 self._let_go(key)
-            await self._leases.aclose()
-            await self._committer.aclose()
+            await self._batched.aclose()
         finally:
             await self.inner.aclose()
 
@@ -304,41 +173,46 @@ class Cached(Wrapper):
             if hit is not None:
                 return hit
         lease: _Lease = "ended"
+        written: asyncio.Future[None] | None = None
         try:
-            lease = await self._pay(request, root, paid, leased=leased)
-            return paid[0]
+            lease, written = await self._pay(request, root, paid, leased=leased)
         finally:
             if leased and lease == "kept":
                 self._kept[root] = asyncio.get_running_loop().call_later(_KEPT, self._let_go, root)
             elif leased and lease == "ended":
-                self._leases.release(root)
+                self._batched.release(root)
+        if written is not None and (not self._remote or self._batched.waiting > _ON_THEIR_WAY):
+            await written
+        return paid[0]
 
     async def _claim(self, key: bytes, accepts: Callable[[Completion], bool] | None) -> tuple[bool, Completion | None]:
         """Find an answer, or lease the key (True), waiting for another process as long as patience lasts."""
         loop = asyncio.get_running_loop()
         until, wait = loop.time() + self._patience, 0.005
         while True:
-            value, leased, refused = await self._leases.claim(key)
+            value, leased, refused = await self._batched.claim(key)
             hit = self._decode(key, value)
             if hit is not None and (accepts is None or accepts(hit)):
                 if leased:
-                    self._leases.release(key)
+                    self._batched.release(key)
                 return False, hit
             if not leased and (refused or value is not None):  # a row that answers nothing
-                leased = await self._leases.lease(key)
+                leased = (await self._batched.claim(key, replacing=True)).leased
             if leased or loop.time() >= until:
                 return leased, None
             await asyncio.sleep(wait)
-            wait = min(wait * 1.5, 0.25 if self._far else 0.05)
+            wait = min(wait * 1.5, 0.25 if self._remote else 0.05)
 
     def _let_go(self, key: bytes) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
             kept.cancel()
-            self._leases.release(key)
+            self._batched.release(key)
 
-    async def _pay(self, request: Request, root: bytes, paid: list[Completion], *, leased: bool) -> _Lease:
-        """Ask and store; returns what becomes of the lease, where there is one."""
+    async def _pay(
+        self, request: Request, root: bytes, paid: list[Completion], *, leased: bool
+    ) -> tuple[_Lease, "asyncio.Future[None] | None"]:
+        """Ask and store; returns what becomes of the lease, where there is one, and what ends with the row written."""
         self._counts.misses += 1
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -347,23 +221,20 @@ class Cached(Wrapper):
         kept = request.kept(completion)
         self._counts.rejected += kept is not completion
         if kept is None:
-            return "kept" if request.origin is None and completion.finish in _REPAIRED else "ended"
+            return ("kept" if request.origin is None and completion.finish in _REPAIRED else "ended"), None
         try:
             row = kept.encode()
         except ValueError:  # numbers that no reader would take
             self._counts.rejected += 1
-            return "ended"
-        if not self._far and (not leased or loop.time() - begun > self._patience):
+            return "ended", None
+        if not self._remote and (not leased or loop.time() - begun > self._patience):
             # Others may have lost patience, and asked too.
             other = self._decode(root, self.store.get_many((root,))[0])
             if other is not None and (request.accepts is None or request.accepts(other)):
                 self._counts.beside += 1
-                return "ended"
+                return "ended", None
         # No await between the answer and the row: a cancellation cannot come between them.
-        written = self._committer.add(root, row)
-        if not self._far or self._committer.waiting > _ON_THEIR_WAY:
-            await written
-        return "written" if self._far else "ended"
+        return "written", self._batched.write(root, row)
 
     def _decode(self, key: bytes, value: bytes | None) -> Completion | None:
         if value is None:

@@ -1,4 +1,4 @@
-"""The file of the disk cache: leases on its keys, checks before it is opened, and its connections."""
+"""The file of the disk cache: the checks before it is opened, and every statement that reads it."""
 
 from __future__ import annotations
 
@@ -7,84 +7,12 @@ import hashlib
 import os
 import sqlite3
 import stat
-import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache.folder import keep_out_of_git
 from judge_eval.spelling import option
-
-
-class Leases:
-    """Leases on keys among a machine's processes, by locks on bytes of a file; without locks all hold."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._keys: set[bytes] = set()
-        self._file: int | None = None
-
-    @classmethod
-    def at(cls, path: Path) -> Leases:
-        """Return the one object of this process for a file."""
-        # The system's locks do not tell apart who in a process took them, and closing the file anywhere in
-        # the process ends them all.
-        return _known.setdefault(path, cls(path))  # one step: no lock that a fork could leave held
-
-    def take_lease(self, key: bytes) -> bool:
-        """Lease a key; False while another process, or another task of this one, holds it."""
-        try:
-            import fcntl
-        except ImportError:  # not a POSIX system
-            return True
-        with self._lock:
-            if key in self._keys:
-                return False
-            if self._file is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._file = os.open(self._path, flags, 0o600)
-            try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(key))
-            except (BlockingIOError, PermissionError):
-                return False
-            except OSError:  # a file system without locks
-                pass
-            self._keys.add(key)
-            return True
-
-    def release_lease(self, key: bytes) -> None:
-        """Give a lease back; one that is not held is ignored."""
-        with self._lock:
-            if key not in self._keys:
-                return
-            self._keys.discard(key)
-            if self._file is not None:
-                import fcntl
-
-                with contextlib.suppress(OSError):
-                    fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _place(key))
-
-    def close(self) -> None:
-        """Close the file unless leases are held: closing it would end them."""
-        with self._lock:
-            if self._file is not None and not self._keys:
-                os.close(self._file)
-                self._file = None
-
-    def forget(self) -> None:
-        """Let go of the file in a forked child, where the leases are not this process's."""
-        self._lock, self._keys = threading.Lock(), set()
-        self.close()
-
-
-_known: dict[Path, Leases] = {}
-
-
-def _place(key: bytes) -> int:
-    """The byte that stands for a key; two keys at one byte only wait for each other."""
-    return int.from_bytes(key[:8], "big") >> 2
-
 
 DB = "cache.db"
 """The database's name in its folder."""
@@ -95,11 +23,29 @@ APPLICATION_ID = 0x4A455631
 _SCHEMA = "8d21b01d7a5207e51833e5c3479cbaf05afadd117b0ed3ba19def062e25fdc57"
 """SHA-256 of everything the database's schema holds: a table, index, trigger or view more is refused."""
 
+# Every setting is given, so that none is taken from the file: diskcache keeps its settings there and would evict from 1
+# GiB on. Memory mapping is off because a file that is truncated under a map kills the process.
+SETTINGS: dict[str, int | str] = {
+    "cull_limit": 0,
+    "disk_min_file_size": 2**62,
+    "disk_pickle_protocol": 5,
+    "eviction_policy": "none",
+    "size_limit": 2**62,
+    "sqlite_auto_vacuum": 1,
+    "sqlite_cache_size": 2**13,
+    "sqlite_journal_mode": "wal",
+    "sqlite_mmap_size": 0,
+    "sqlite_synchronous": 1,
+    "statistics": 0,
+    "tag_index": 0,
+}
+_COUNTERS = ("count", "hits", "misses", "size")
+
 WAY_OUT = f"start afresh with `judge-eval cache clear`, or name another folder with {option('cache')}"
 
 
-class ForeignError(StoreError):
-    """The database belongs to another program: it is neither used nor removed."""
+class DamagedError(StoreError):
+    """The database cannot be used as it is, and may be removed."""
 
 
 def check_files(path: Path) -> os.stat_result | None:
@@ -111,16 +57,16 @@ def check_files(path: Path) -> os.stat_result | None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise StoreError(f"{path}: the cache cannot be read: {error.strerror}; {WAY_OUT}") from None
+            raise DamagedError(f"{path}: the cache cannot be read: {error.strerror}; {WAY_OUT}") from None
         if not stat.S_ISREG(status.st_mode):
-            raise StoreError(f"{path.with_name(name)}: not a plain file, which the cache needs; {WAY_OUT}")
+            raise DamagedError(f"{path.with_name(name)}: not a plain file, which the cache needs; {WAY_OUT}")
         if name == path.name:
             database = status
     # A rollback journal names files that SQLite would delete; this database never has one.
     if os.path.lexists(path.with_name(path.name + "-journal")):
-        raise StoreError(f"{path}: has a rollback journal, which the cache never writes; {WAY_OUT}")
+        raise DamagedError(f"{path}: has a rollback journal, which the cache never writes; {WAY_OUT}")
     if database is not None and database.st_size == 0:
-        raise StoreError(f"{path}: the cache's file is empty, so what it held is lost; {WAY_OUT}")
+        raise DamagedError(f"{path}: the cache's file is empty, so what it held is lost; {WAY_OUT}")
     return database
 
 
@@ -156,10 +102,10 @@ def open_reader(path: Path) -> sqlite3.Connection:
         raise store_error(path, error) from None
     if application != APPLICATION_ID:
         con.close()
-        raise ForeignError(f"{path}: the database of another program; name another folder with {option('cache')}")
+        raise StoreError(f"{path}: the database of another program; name another folder with {option('cache')}")
     if hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest() != _SCHEMA:
         con.close()
-        raise StoreError(f"{path}: somebody changed the build of the cache's tables; {WAY_OUT}")
+        raise DamagedError(f"{path}: another program changed the schema of the cache; {WAY_OUT}")
     return con
 
 
@@ -190,13 +136,14 @@ def store_error(path: Path, error: BaseException) -> StoreError:
         cause = cause.__cause__ or cause.__context__
     text = " ".join(chain).lower()
     message = next(message for words, message in _FAULTS if any(word in text for word in words))
-    return StoreError(f"{path}: {message.format(f'({chain[-1]})')}")
+    damaged = message.endswith(WAY_OUT) and not isinstance(error, sqlite3.OperationalError)
+    return (DamagedError if damaged else StoreError)(f"{path}: {message.format(f'({chain[-1]})')}")
 
 
-def inode(path: Path) -> int:
-    """Return which file a path leads to now; 0 if there is none."""
+def inode(path: str) -> int:
+    """Return the inode of the file at a path; 0 if there is none."""
     try:
-        return path.stat().st_ino
+        return os.stat(path).st_ino  # noqa: PTH116 # a third of the time of Path.stat
     except OSError:
         return 0
 
@@ -223,32 +170,50 @@ def make_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-class Handles:
-    """What one process holds open."""
+def select_rows(con: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[bytes, object]]:
+    """Return the keys that have a row, and its value; None for a row of another kind."""
+    marks = ",".join("?" * len(keys))
+    statement = f"SELECT key, mode, filename, value FROM Cache WHERE raw = 1 AND key IN ({marks})"  # noqa: S608
+    rows = con.execute(statement, keys).fetchall()
+    return [(key, value if mode == INLINE and filename is None else None) for key, mode, filename, value in rows]
 
-    def __init__(self, folder: Path) -> None:
-        self.reading = threading.Lock()
-        self.writing = threading.Lock()
-        self.reader: sqlite3.Connection | None = None
-        self.reader_file = 0
-        self.cache: Any = None
-        self.cache_file = 0
-        self.watched = False
-        self.leases = Leases.at(folder / "cache.lock")
 
-    def close_reader(self) -> None:
-        """Close the connection that reads."""
-        if self.reader is not None:
-            self.reader.close()
-        self.reader, self.reader_file = None, 0
+def select_next(con: sqlite3.Connection, last: int, count: int) -> list[tuple[int, object, object]]:
+    """Return the number, key and value of the next rows after a number."""
+    return con.execute(
+        "SELECT rowid, key, value FROM Cache WHERE raw = 1 AND mode = ? AND filename IS NULL AND rowid > ? "
+        "ORDER BY rowid LIMIT ?",
+        (INLINE, last, count),
+    ).fetchall()
 
-    def close_cache(self) -> None:
-        """Close the connection that writes."""
-        if self.cache is not None:
-            self.cache.close()
-        self.cache, self.cache_file = None, 0
 
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
-            self.close_reader()
-            self.close_cache()
+def count_rows(con: sqlite3.Connection) -> int:
+    """Count the rows."""
+    ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
+    return int(entries)
+
+
+def mark_database(path: Path) -> None:
+    """Write into a database's header that it is this program's cache."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as con:
+        con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def heal_settings(path: Path) -> None:
+    """Restore settings in the file that somebody changed: diskcache runs them."""
+    with contextlib.closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as con:
+        rows = con.execute("SELECT key, value FROM Settings").fetchall()
+        ours = {key: value for key, value in rows if key not in _COUNTERS}
+        counters = {key: value for key, value in rows if key in _COUNTERS}
+        if ours == SETTINGS and all(type(counters.get(key)) is int for key in _COUNTERS):
+            return
+        con.execute("BEGIN IMMEDIATE")
+        try:
+            con.execute("DELETE FROM Settings")
+            con.executemany("INSERT INTO Settings VALUES (?, ?)", SETTINGS.items())
+            con.executemany("INSERT INTO Settings VALUES (?, ?)", [(key, 0) for key in _COUNTERS])
+            con.execute("UPDATE Settings SET value = (SELECT count(*) FROM Cache) WHERE key = 'count'")
+        except BaseException:
+            con.execute("ROLLBACK")
+            raise
+        con.execute("COMMIT")

@@ -1,10 +1,11 @@
 """The store on this machine's disk: a diskcache folder, hardened and never evicting."""
 
+import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,24 @@ from weakref import WeakSet
 from judge_eval.delimiters import process_secret, stored_secret
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache import database_file as files
-from judge_eval.llm.cache.database_file import DB, INLINE, WAY_OUT, Handles, check_files, inode, store_error
-from judge_eval.llm.cache.store import KEY_BYTES, KeyedRow, Sealer, Store, StoreInfo, check_keys, same_sealer
+from judge_eval.llm.cache.database_file import DB, WAY_OUT, check_files, inode, store_error
+from judge_eval.llm.cache.leases import Leases
+from judge_eval.llm.cache.store import (
+    KEY_BYTES,
+    BusyError,
+    KeyClaim,
+    KeyedRow,
+    Sealer,
+    Store,
+    StoreInfo,
+    check_keys,
+    same_sealer,
+)
 from judge_eval.spelling import option
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
-
-_WALK = (
-    "SELECT rowid, key, value FROM Cache WHERE raw = 1 AND mode = ? AND filename IS NULL AND rowid > ? "
-    "ORDER BY rowid LIMIT ?"
-)
+_SYNCED = 1.0  # seconds after which written rows are synced to the disk
+_PAUSE = 0.005  # seconds between two tries while another process is writing
 
 
 class DiskStore:
@@ -31,22 +40,35 @@ class DiskStore:
     A method raises `StoreError` if the cache cannot be read or written; the message says the way out. Nothing
     is opened before the first use, and a folder is made by the first write only. The folder is made with mode
     0700 and its files with 0600. A row counts as written once `put_many` returned: it survives the death of
-    the process, and once `flush` returned that of the machine. The folder must be on a local disk, since
-    SQLite's locks do not hold over NFS. Another process that writes is waited for up to `timeout` seconds.
+    the process, and a second later, or once `close` returned, that of the machine. The folder must be on a local
+    disk, since SQLite's locks do not hold over NFS. Another process that writes is waited for up to `timeout` seconds.
     """
+
+    remote = False
 
     def __init__(self, folder: str | Path, *, timeout: float = 60.0) -> None:
         self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
-        self._open = Handles(self.folder)
+        self._name = str(self._path)
         self._sealer = Sealer.from_environment()
         self._refused: set[tuple[bytes, int]] = set()
+        self._lock = threading.Lock()  # held while SQLite works
+        self._reader: sqlite3.Connection | None = None
+        self._reader_inode = 0
+        self._cache: Any = None  # the diskcache.Cache that writes
+        self._cache_inode = 0
+        self._sync: threading.Timer | None = None
+        self._leases = Leases.at(self.folder / "cache.lock")
+        self._registered = False
 
     @property
     def corrupt(self) -> int:
         """How many rows were refused so far because they are not what was written."""
         return len(self._refused)
+
+    def __repr__(self) -> str:
+        return f"DiskStore({str(self.folder)!r})"
 
     def __getstate__(self) -> tuple[Path, float, str]:
         return self.folder, self.timeout, self._sealer.mark
@@ -55,62 +77,119 @@ class DiskStore:
         DiskStore.__init__(self, state[0], timeout=state[1])
         self._sealer = same_sealer(state[2])
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self._close_connections()
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None if there is no undamaged row."""
         values: dict[bytes, bytes | None] = {}
-        with self._reading() as con:
-            if con is None:
-                return [None] * len(keys)
-            for start in range(0, len(keys), _BATCH):
-                part = keys[start : start + _BATCH]
-                marks = ",".join("?" * len(part))
-                rows = con.execute(
-                    "SELECT key, mode, filename, value FROM Cache "  # noqa: S608 # only question marks
-                    f"WHERE raw = 1 AND key IN ({marks})",
-                    part,
-                )
-                for key, mode, filename, row in rows.fetchall():
-                    inline = mode == INLINE and filename is None
-                    values[key] = self._sealer.unseal(key, row) if inline else None
-                    if values[key] is None:
-                        self._refused.add((key, hash(row)))
+        for start in range(0, len(keys), _BATCH):
+            part = keys[start : start + _BATCH]
+            for key, row in self._read(partial(files.select_rows, keys=part)) or ():
+                values[key] = self._sealer.unseal(key, row)
+                if values[key] is None:
+                    self._refused.add((key, hash(row)))
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[KeyedRow]) -> None:
-        """Write all rows in one transaction, or none."""
+    def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[KeyClaim]:
+        """Lease keys, and look them up: who leased one before may just have stored its row."""
+        self._register()
+        try:
+            try:
+                leased = self._leases.take(keys)
+            except FileNotFoundError:
+                files.make_folder(self.folder)
+                leased = self._leases.take(keys)
+        except OSError as error:
+            raise store_error(self._path, error) from None
+        try:
+            values = self.get_many(keys)
+        except BaseException:
+            self._leases.release([key for key, own in zip(keys, leased, strict=True) if own])
+            raise
+        if not replacing:
+            found = [value is not None for value in values]
+            self._leases.release([key for key, own, hit in zip(keys, leased, found, strict=True) if own and hit])
+            leased = [own and not hit for own, hit in zip(leased, found, strict=True)]
+        return list(map(KeyClaim, values, leased))
+
+    def put_many(self, items: Sequence[KeyedRow], *, wait: bool = True, claimed: bool = False) -> int:  # noqa: ARG002 # leases here end with their holder only
+        """Write all rows in one transaction, or none, and end this process's leases on them.
+
+        Raises `BusyError` if another process is writing, with `wait` after the timeout only.
+        """
         check_keys(items)
-        here = self._open
-        with here.writing:
-            for _ in range(2):
-                self._write(here, items)
-                if here.cache_file == inode(self._path):
-                    return
-                here.close_cache()  # the folder was removed meanwhile: what was written went with it
+        if not wait and self._cache is None:
+            raise BusyError(f"{self._path}: not open yet")
+
+        def write(cache: Any) -> None:
+            for key, value in items:
+                cache.set(key, self._sealer.seal(key, value))
+
+        for _ in range(2):
+            self._change(write, wait=wait)
+            if self._cache_inode == inode(self._name):
+                self._leases.release([key for key, _ in items])
+                self._sync_soon()
+                return 0
+            self._close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
-    def put_now(self, items: Sequence[KeyedRow]) -> bool:
-        """Write all rows in one transaction if nobody else is writing; False if nothing was written."""
-        # It takes a twentieth of a millisecond, less than handing the rows to a thread.
-        here = self._open
-        if here.cache is None or not here.writing.acquire(blocking=False):
-            return False
-        try:
-            _put(here.cache, self._sealed(items), 0)
-            return here.cache_file == inode(self._path)
-        except Exception as error:  # the way that waits will meet it again and say what it is
-            if type(error).__name__ != "Timeout":  # another process is writing, and nothing was begun
-                here.close_cache()
-            return False
-        finally:
-            here.writing.release()
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        """Give leases back."""
+        self._leases.release(keys)
 
-    def flush(self) -> None:
-        """Have the disk take what was written: then it outlives the machine's end, too."""
+    def info(self) -> StoreInfo:
+        """Count rows and bytes; a folder that does not exist holds none."""
+        entries = self._read(files.count_rows)
+        if entries is None:
+            return StoreInfo(str(self.folder), 0, 0, not files.can_make(self.folder))
+        names = (DB, DB + "-wal")
+        size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
+        return StoreInfo(str(self.folder), entries, size, not files.writable(self._path))
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its row as it stands, some at a time; other kinds of rows are left out."""
+        last = 0
+        while rows := self._read(partial(files.select_next, last=last, count=_BATCH)):
+            last = rows[-1][0]
+            yield [(key, row) for _, key, row in rows if type(key) is bytes and len(key) == KEY_BYTES]
+
+    def clear(self) -> None:
+        """Remove every row; where the database is damaged, remove its files (and no others)."""
+        try:
+            if check_files(self._path) is not None:
+                self._change(lambda cache: cache.clear())
+        except files.DamagedError:
+            if self._path.exists() and not files.writable(self._path):
+                raise
+            with self._lock:
+                self._close_connections()
+                try:
+                    for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
+                        (self.folder / name).unlink(missing_ok=True)
+                except OSError as error:
+                    raise store_error(self._path, error) from None
+
+    def close(self) -> None:
+        """Sync what was written, and close the connections; a later use opens them again."""
+        with self._lock:
+            timer, self._sync = self._sync, None
+            self._close_connections()
+        if timer is not None:
+            timer.cancel()
+            with contextlib.suppress(StoreError):  # the rows are written; the disk takes them later
+                self.sync()
+        self._leases.close()
+
+    def sync(self) -> None:
+        """Sync what was written to the disk, so that it survives a power failure."""
         # SQLite does not lock the log: opening it here ends no lock of this process.
         for path in (self._path.with_name(DB + "-wal"), self.folder):
             try:
                 descriptor = os.open(path, os.O_RDONLY)
-            except OSError:  # closed in order meanwhile, which told the disk
+            except OSError:  # closed in order meanwhile, which synced it
                 continue
             try:
                 os.fsync(descriptor)
@@ -119,139 +198,70 @@ class DiskStore:
             finally:
                 os.close(descriptor)
 
-    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
-        """Yield every key with its row as it stands, some at a time; other kinds of rows are left out."""
-        last = 0
-        while True:
-            with self._reading() as con:
-                rows = con.execute(_WALK, (INLINE, last, _BATCH)).fetchall() if con is not None else []
-            if not rows:
-                return
-            last = rows[-1][0]
-            yield [(key, row) for _, key, row in rows if type(key) is bytes and len(key) == KEY_BYTES]
-
-    def info(self) -> StoreInfo:
-        """Count rows and bytes; a folder that does not exist holds none."""
-        with self._reading() as con:
-            if con is None:
-                return StoreInfo(str(self.folder), 0, 0, not files.can_make(self.folder))
-            ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
-        names = (DB, DB + "-wal")
-        size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
-        return StoreInfo(str(self.folder), entries, size, not files.writable(self._path))
-
-    def clear(self) -> None:
-        """Remove every row; where the database is damaged, remove its files (and no others)."""
-        here = self._open
-        with here.writing, here.reading:
-            try:
-                if self._reader(here) is None:
-                    return
-                with closing(sqlite3.connect(self._path, timeout=self.timeout, isolation_level=None)) as con:
-                    con.execute("DELETE FROM Cache")
-                return
-            except sqlite3.OperationalError as error:  # full, locked, read-only: not damaged
-                raise store_error(self._path, error) from None
-            except files.ForeignError:
-                raise
-            except (StoreError, sqlite3.Error) as error:
-                if self._path.exists() and not files.writable(self._path):
-                    raise error if isinstance(error, StoreError) else store_error(self._path, error) from None
-            here.close_reader()
-            here.close_cache()
-            try:
-                for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
-                    (self.folder / name).unlink(missing_ok=True)
-            except OSError as error:
-                raise store_error(self._path, error) from None
-
-    def take_lease(self, key: bytes) -> bool:
-        """Lease a key for this process; False while someone else holds it. Ends with the process."""
-        here = self._open
-        self._watch(here)
-        leases = here.leases
-        try:
-            try:
-                return leases.take_lease(key)
-            except FileNotFoundError:
-                files.make_folder(self.folder)
-                return leases.take_lease(key)
-        except OSError as error:
-            raise store_error(self._path, error) from None
-
-    def release_lease(self, key: bytes) -> None:
-        """Give a lease back."""
-        self._open.leases.release_lease(key)
-
-    def close(self) -> None:
-        """Close the connections; a later use opens them again."""
-        here = self._open
-        with here.writing, here.reading:
-            here.close_reader()
-            here.close_cache()
-            here.leases.close()
-
     def before_fork(self) -> None:
         """Wait for what is running and close the connections, which no fork may inherit."""
-        self._open.writing.acquire()
-        self._open.reading.acquire()
-        self._open.close_reader()
-        self._open.close_cache()
+        self._lock.acquire()
+        self._close_connections()
 
     def after_fork(self, *, child: bool) -> None:
-        """Go on, in a child with locks of its own."""
-        before = self._open
+        """Go on, in a child without leases."""
         if child:
-            self._open = Handles(self.folder)
-            before.leases.forget()
-        before.reading.release()
-        before.writing.release()
+            self._sync = None  # no timer survives a fork
+            self._leases.forget()
+        self._lock.release()
 
-    def _sealed(self, items: Sequence[KeyedRow]) -> list[KeyedRow]:
-        return [(key, self._sealer.seal(key, value)) for key, value in items]
-
-    def _watch(self, here: Handles) -> None:
-        if not here.watched:
-            here.watched = True
-            _forks.add(self)
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Give a connection to one thread; None if there is no database."""
-        here = self._open
-        # The one that writes keeps the pages it has read, which each of its rows costs the one that reads.
-        if here.cache is not None and here.writing.acquire(blocking=False):
+    def _read(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Read with the connection for reading; None if there is no database."""
+        self._register()
+        with self._lock:
+            now = inode(self._name)
+            if self._reader is None or self._reader_inode != now:
+                self._close_reader()
+                status = check_files(self._path)
+                if status is None:
+                    return None
+                self._reader, self._reader_inode = files.open_reader(self._path), status.st_ino
             try:
-                if here.cache is not None and here.cache_file == inode(self._path):
-                    try:
-                        yield here.cache.open_connection
-                    except sqlite3.Error as error:
-                        here.close_cache()
-                        raise store_error(self._path, error) from None
-                    return
-            finally:
-                here.writing.release()
-        with here.reading:
-            con = self._reader(here)
-            try:
-                yield con
+                return work(self._reader)
             except sqlite3.Error as error:
-                here.close_reader()
+                self._close_reader()
                 raise store_error(self._path, error) from None
 
-    def _reader(self, here: Handles) -> sqlite3.Connection | None:
-        now = inode(self._path)
-        if here.reader is not None and here.reader_file == now:
-            return here.reader
-        here.close_reader()
-        status = check_files(self._path)
-        if status is not None:
-            self._watch(here)
-            here.reader, here.reader_file = files.open_reader(self._path), status.st_ino
-        return here.reader
+    def _change(self, work: Callable[[Any], object], *, wait: bool = True) -> None:
+        """Write in one transaction, waiting for another process up to the timeout."""
+        self._register()
+        until = time.monotonic() + self.timeout
+        while True:
+            try:
+                with self._lock:
+                    self._change_now(work)
+                return
+            except BlockingIOError as error:
+                if not wait or time.monotonic() > until:
+                    raise BusyError(
+                        f"{self._path}: another process has held the cache for too long ({error}); "
+                        "try again when it is done"
+                    ) from None
+            time.sleep(_PAUSE)
 
-    def _writer(self, here: Handles) -> Any:
-        if here.cache is None:
+    def _change_now(self, work: Callable[[Any], object]) -> None:
+        try:
+            cache = self._open_cache()
+            from judge_eval.llm.cache.bytes_disk import transaction
+
+            with transaction(cache):
+                work(cache)
+        except BlockingIOError:
+            raise
+        except StoreError:
+            self._close_cache()
+            raise
+        except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
+            self._close_cache()  # a failed commit may leave the connection inside its transaction
+            raise store_error(self._path, error) from None
+
+    def _open_cache(self) -> Any:
+        if self._cache is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)")
             if check_files(self._path) is not None and not files.writable(self._path):
@@ -259,26 +269,46 @@ class DiskStore:
                     f"{self._path}: the cache cannot be written; make it writable or name another folder "
                     f"with {option('cache')}"
                 )
-            from judge_eval.llm.cache import safe_diskcache as hardened
+            from judge_eval.llm.cache.bytes_disk import make_database, open_cache
 
             files.make_folder(self.folder)
             if check_files(self._path) is None:
-                hardened.make_database(self.folder)
-            self._watch(here)
+                make_database(self.folder)
             files.open_reader(self._path).close()
-            here.cache = hardened.open_cache(self.folder, self.timeout)
-            here.cache_file = inode(self._path)
-        return here.cache
+            self._cache = open_cache(self.folder)
+            self._cache_inode = inode(self._name)
+        return self._cache
 
-    def _write(self, here: Handles, items: Sequence[KeyedRow]) -> None:
-        try:
-            _put(self._writer(here), self._sealed(items), self.timeout)
-        except StoreError:
-            here.close_cache()  # a failed commit may leave the connection inside its transaction
-            raise
-        except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
-            here.close_cache()
-            raise store_error(self._path, error) from None
+    def _sync_soon(self) -> None:
+        if self._sync is None:
+            self._sync = threading.Timer(_SYNCED, self._sync_now)
+            self._sync.daemon = True
+            self._sync.start()
+
+    def _sync_now(self) -> None:
+        self._sync = None
+        with contextlib.suppress(StoreError):  # the next write reports it
+            self.sync()
+
+    def _close_connections(self) -> None:
+        self._close_reader()
+        self._close_cache()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._reader_inode = None, 0
+
+    def _close_cache(self) -> None:
+        if self._cache is not None:
+            self._cache.close()  # this thread's connection; those of other threads go with the object
+        self._cache, self._cache_inode = None, 0
+
+    def _register(self) -> None:
+        """Have the connections closed before a fork."""
+        if not self._registered:
+            _forks.add(self)
+            self._registered = True
 
 
 class _Forks:
@@ -286,14 +316,14 @@ class _Forks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._forking = threading.Lock()
-        self._watched: WeakSet[DiskStore] = WeakSet()
-        self._told: list[DiskStore] = []
+        self._stores: WeakSet[DiskStore] = WeakSet()
+        self._stopped: list[DiskStore] = []
         self._registered = False
 
-    def add(self, who: DiskStore) -> None:
+    def add(self, store: DiskStore) -> None:
+        """Add a store, whose lock must not be held by the caller."""
         with self._lock:
-            self._watched.add(who)
+            self._stores.add(store)
             if not self._registered and hasattr(os, "register_at_fork"):
                 os.register_at_fork(
                     before=self._before,
@@ -303,32 +333,19 @@ class _Forks:
                 self._registered = True
 
     def _before(self) -> None:
-        self._forking.acquire()
-        while True:
-            self._lock.acquire()
-            new = [who for who in self._watched if who not in self._told]
-            if not new:
-                return  # the lock is held over the fork: nobody opens anything now
-            # Released before anybody's own lock is taken, for they take theirs before they come here.
-            self._lock.release()
-            for who in new:
-                who.before_fork()
-                self._told.append(who)
+        self._lock.acquire()
+        for store in list(self._stores):
+            store.before_fork()
+            self._stopped.append(store)
 
     def _after(self, *, child: bool) -> None:
-        warned, self._told = self._told, []
-        for who in warned:
-            who.after_fork(child=child)
+        stopped, self._stopped = self._stopped, []
+        for store in stopped:
+            store.after_fork(child=child)
         self._lock.release()
-        self._forking.release()
 
 
 _forks = _Forks()
-
-
-def _put(cache: Any, items: Sequence[KeyedRow], patience: float) -> None:
-    cache.wait(patience)
-    cache.put_rows(items)
 
 
 def secret_beside(store: Store | None) -> Callable[[], bytes]:

@@ -137,6 +137,8 @@ class PostgresStore:
     lease has passed to another process.
     """
 
+    remote = True
+
     def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 30.0) -> None:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
@@ -185,19 +187,21 @@ class PostgresStore:
                 values[bytes(key)] = self._open(bytes(key), row)
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[store.KeyedRow]) -> None:
-        """Write all rows in one statement, or none; their leases end with it."""
-        keys, rows = self._sealed(items)
-        if keys:
-            self._run("put", [keys, rows])
-            self._forget(keys)
-
-    def put_claimed(self, items: Sequence[store.KeyedRow]) -> int:
-        """Write all rows in one statement and end their leases; return how many others held or wrote."""
-        keys, rows = self._sealed(items)
-        if not keys:
+    def put_many(
+        self,
+        items: Sequence[store.KeyedRow],
+        *,
+        wait: bool = True,  # noqa: ARG002 # writers of a database do not exclude each other
+        claimed: bool = False,
+    ) -> int:
+        """Write all rows in one statement, or none, and end their leases; return how many others held or wrote."""
+        store.check_keys(items)
+        rows = sorted({key: self._sealer.seal(key, value) for key, value in items}.items())
+        if not rows:
             return 0
-        ((late,),) = self._run("put_claimed", {"keys": keys, "rows": rows, "holder": self._holder})
+        keys = [key for key, _ in rows]
+        values = {"keys": keys, "rows": [row for _, row in rows], "holder": self._holder}
+        ((late,),) = self._run("put_claimed" if claimed else "put", values)
         self._forget(keys)
         return int(late)
 
@@ -219,7 +223,7 @@ class PostgresStore:
         """Remove every row."""
         self._run("clear")
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[store.KeyClaim]:
+    def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[store.KeyClaim]:
         """Look up keys, and lease those without a row and without another lease, in one statement."""
         self._own()
         with self._lock:
@@ -229,7 +233,8 @@ class PostgresStore:
         claims: dict[bytes, store.KeyClaim] = {}
         try:
             values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease}
-            for key, row, leased in self._run("claim", {**values, "most": store.MOST_BYTES}):
+            name = "claim_rows" if replacing else "claim"
+            for key, row, leased in self._run(name, {**values, "most": store.MOST_BYTES}):
                 value = None if leased else self._open(bytes(key), row)
                 claims[bytes(key)] = store.KeyClaim(value, leased, not leased and value is None)
         finally:
@@ -244,28 +249,6 @@ class PostgresStore:
             if claim.leased:
                 claims[key] = nothing
         return answers
-
-    def take_lease(self, key: bytes) -> bool:
-        """Lease a key for this process, whether or not it has a row; False while someone else has it."""
-        self._own()
-        with self._lock:
-            if key in self._leased:
-                return False
-            self._leased.add(key)
-            holder = self._holder
-        taken = False
-        try:
-            taken = bool(self._run("take", [key, holder, self.lease]))
-        finally:
-            if not taken:
-                self._forget([key])
-        if taken:
-            self._renew()
-        return taken
-
-    def release_lease(self, key: bytes) -> None:
-        """Give a lease back; if the database cannot be reached, it expires by itself."""
-        self.release_many([key])
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         """Give leases back; if the database cannot be reached, they expire by themselves."""
@@ -310,11 +293,6 @@ class PostgresStore:
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
             self._leased.difference_update(keys)
-
-    def _sealed(self, items: Sequence[store.KeyedRow]) -> tuple[list[bytes], list[bytes]]:
-        store.check_keys(items)
-        rows = sorted({key: self._sealer.seal(key, value) for key, value in items}.items())
-        return [key for key, _ in rows], [row for _, row in rows]
 
     def _open(self, key: bytes, row: Any) -> bytes | None:
         value = None if row is None else self._sealer.unseal(key, bytes(row))

@@ -21,9 +21,11 @@ SELECT key, CASE WHEN octet_length(value) <= %s THEN value END FROM judge_eval_c
 WHERE value IS NOT NULL AND key = ANY(%s)
 
 -- name: put
-INSERT INTO judge_eval_cache (key, value)
-SELECT * FROM unnest(%s::bytea[], %s::bytea[]) ON CONFLICT (key)
-DO UPDATE SET value = excluded.value, holder = NULL, until = NULL
+WITH put AS (
+    INSERT INTO judge_eval_cache (key, value)
+    SELECT * FROM unnest(%(keys)s::bytea[], %(rows)s::bytea[]) ON CONFLICT (key)
+    DO UPDATE SET value = excluded.value, holder = NULL, until = NULL)
+SELECT 0
 
 -- name: claim
 -- Existing rows, and keys that are leased now. A lease of this holder is granted again: the answer to the former
@@ -58,11 +60,12 @@ put AS (
     WHERE here.holder = excluded.holder OR here.value IS NULL)
 SELECT count(*) FROM late
 
--- name: take
+-- name: claim_rows
+-- Leases keys whether or not they have a row, which shall be replaced.
 INSERT INTO judge_eval_cache AS here (key, holder, until)
-VALUES (%s, %s, now() + make_interval(secs => %s)) ON CONFLICT (key)
-DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder RETURNING 1
+SELECT key, %(holder)s, now() + make_interval(secs => %(lease)s) FROM unnest(%(free)s::bytea[]) AS f(key) ORDER BY key
+ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder RETURNING key, NULL, true
 
 -- name: release
 WITH gone AS (DELETE FROM judge_eval_cache WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NULL)

@@ -100,49 +100,6 @@ class StoreInfo:
     """Whether nothing can be written to it."""
 
 
-@runtime_checkable
-class Store(Protocol):
-    """Bytes by key of 32 bytes. Methods block, may be called from any thread, and raise `StoreError`."""
-
-    @property
-    def corrupt(self) -> int:
-        """How many rows were refused so far because they are not what was written."""
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Look up keys, in their order; None for one without an undamaged row."""
-
-    def put_many(self, items: Sequence[KeyedRow]) -> None:
-        """Write all rows or none, in place of former ones. They are kept once this returns."""
-
-    def info(self) -> StoreInfo:
-        """Count the stored replies."""
-
-    def close(self) -> None:
-        """Give back what is open; a later use opens it again."""
-
-
-@runtime_checkable
-class OnDisk(Protocol):
-    """A store that can write without waiting; its rows survive the process then, and the machine once flushed."""
-
-    def put_now(self, items: Sequence[KeyedRow]) -> bool:
-        """Write all rows if that takes no waiting; False if nothing was written, for whatever reason."""
-
-    def flush(self) -> None:
-        """Have the disk take what was written; raises `StoreError` if it refuses."""
-
-
-@runtime_checkable
-class Leasing(Protocol):
-    """A store shared by processes, which lease the keys that they ask for."""
-
-    def take_lease(self, key: bytes) -> bool:
-        """Lease a key for this process; False while someone else has it. Ends with the process."""
-
-    def release_lease(self, key: bytes) -> None:
-        """Give a lease back."""
-
-
 class KeyClaim(NamedTuple):
     """The result of a claim of a key."""
 
@@ -154,18 +111,46 @@ class KeyClaim(NamedTuple):
     """Whether there is a row that is not what was written."""
 
 
+class BusyError(StoreError):
+    """Another process is writing."""
+
+
 @runtime_checkable
-class Claiming(Leasing, Protocol):
-    """A store behind a network, which does several steps at once, for many keys."""
+class Store(Protocol):
+    """Bytes by key of 32 bytes, shared by processes, which lease the keys that they ask for.
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
-        """Look up keys, and lease those without a row and without another lease."""
+    Methods block, may be called from any thread, and raise `StoreError`. A lease ends with its process.
+    """
 
-    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
-        """Write rows and end their leases; return how many others leased or wrote: those stay."""
+    @property
+    def remote(self) -> bool:
+        """Whether a call takes the time of a network, so that it belongs in a thread."""
+
+    @property
+    def corrupt(self) -> int:
+        """How many rows were refused so far because they are not what was written."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Look up keys, in their order; None for one without an undamaged row."""
+
+    def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[KeyClaim]:
+        """Look up keys, and lease those without a row and without another lease; `replacing`: with a row, too."""
+
+    def put_many(self, items: Sequence[KeyedRow], *, wait: bool = True, claimed: bool = False) -> int:
+        """Write all rows or none, and end this process's leases on them; they are kept once this returns.
+
+        Without `wait` a store of this machine raises `BusyError` while another process is writing. With `claimed`,
+        rows that another process wrote meanwhile stay; returns how many keys another one has leased or written.
+        """
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         """Give leases back."""
+
+    def info(self) -> StoreInfo:
+        """Count the stored replies."""
+
+    def close(self) -> None:
+        """Give back what is open; a later use opens it again."""
 
 
 class Resealable(Store, Protocol):

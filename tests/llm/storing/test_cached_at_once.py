@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import CallError, FatalCallError, RefusedError
-from judge_eval.llm.cache import committer as commit
+from judge_eval.llm.cache import disk
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.wire import Completion, Request
@@ -130,16 +130,16 @@ def test_rows_share_transactions() -> None:
 
 def test_a_closed_cache_has_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing ends the timer too: nothing touches the store once it is closed."""
-    monkeypatch.setattr(commit, "_FLUSHED", 0.05)
-    flushed: list[bool] = []
+    monkeypatch.setattr(disk, "_SYNCED", 0.05)
+    synced: list[bool] = []
     closed = asyncio.Event()
-    real = DiskStore.flush
+    real = DiskStore.sync
 
-    def flush(store: DiskStore) -> None:
-        flushed.append(closed.is_set())
+    def sync(store: DiskStore) -> None:
+        synced.append(closed.is_set())
         real(store)
 
-    monkeypatch.setattr(DiskStore, "flush", flush)
+    monkeypatch.setattr(DiskStore, "sync", sync)
 
     async def run() -> None:
         cached = Cached(Counting(), DiskStore(tmp_path))
@@ -149,5 +149,5 @@ def test_a_closed_cache_has_nothing_left_to_do(tmp_path: Path, monkeypatch: pyte
         await asyncio.sleep(0.3)
 
     asyncio.run(run())
-    assert flushed
-    assert not any(flushed)
+    assert synced
+    assert not any(synced)

@@ -13,7 +13,7 @@ import pytest
 from judge_eval.llm.cache.cached import Cached
 from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.wire import Request
-from tests.support.cache_doubles import Counting, Held, ask
+from tests.support.cache_doubles import Counting, Held, ask, take_lease
 from tests.support.caching import complete_all
 
 
@@ -125,10 +125,10 @@ def test_a_stalled_process_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     cached = Cached(backend, store, patience=0.05)
     key = cached.key(ask())
     assert key is not None
-    assert store.take_lease(key)
+    assert take_lease(store, key)
     assert complete_all(cached, ask())[0].text == "yes why?"
     assert len(backend.asked) == 1
-    store.release_lease(key)
+    store.release_many([key])
     assert other.get_many([key]) != [None]
     asyncio.run(cached.aclose())
     other.close()
@@ -145,14 +145,14 @@ def test_a_failed_call_gives_its_lease_back(tmp_path: Path) -> None:
     async def run() -> None:
         task = asyncio.create_task(cached.complete(ask()))
         await backend.called.wait()
-        assert not store.take_lease(key)
+        assert not take_lease(store, key)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(run())
-    assert store.take_lease(key)
-    store.release_lease(key)
+    assert take_lease(store, key)
+    store.release_many([key])
     store.close()
 
 

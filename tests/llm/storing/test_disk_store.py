@@ -15,19 +15,18 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache import committer as commit
+from judge_eval.llm.cache import disk
 from judge_eval.llm.cache.cached import Cached
 from judge_eval.llm.cache.database_file import DB
 from judge_eval.llm.cache.disk import DiskStore
-from judge_eval.llm.cache.store import Leasing, Store
-from tests.support.cache_doubles import Counting, ask
+from judge_eval.llm.cache.store import BusyError, Store
+from tests.support.cache_doubles import Counting, ask, take_lease
 from tests.support.diskrows import child, key
 
 
-def test_store_is_both_protocols(store: DiskStore) -> None:
-    """The disk store is a Store, and one that processes can lease keys in."""
+def test_disk_store_is_a_store(store: DiskStore) -> None:
+    """The disk store has the protocol's methods."""
     assert isinstance(store, Store)
-    assert isinstance(store, Leasing)
 
 
 def test_rows_come_back_in_order_across_batches(store: DiskStore) -> None:
@@ -103,7 +102,7 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
     try:
         store = DiskStore(tmp_path / "deep" / "cache")
         store.put_many([(key(1), b"v")])
-        store.take_lease(key(1))
+        take_lease(store, key(1))
         assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in store.folder.iterdir()}
         assert set(modes) >= {"cache.db", "cache.lock"}
@@ -193,31 +192,38 @@ def test_a_folder_named_like_a_variable_is_refused(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.timeout(45)  # waiting for the other process would take 60 s
-def test_a_row_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
-    """Without waiting: False while another process writes, or before anything is open; else it is there."""
+def test_put_without_waiting_writes_or_raises(tmp_path: Path) -> None:
+    """Without `wait`: an error while another process writes, or before anything is open; else the row is there."""
     store = DiskStore(tmp_path)
-    assert not store.put_now([(key(1), b"one")])
-    store.put_many([(key(1), b"one")])
-    assert store.put_now([(key(2), b"two")])
-    assert DiskStore(tmp_path).get_many([key(1), key(2)]) == [b"one", b"two"]
+
+    def is_busy(number: int) -> bool:
+        try:
+            store.put_many([(key(number), b"value %d" % number)], wait=False)
+        except BusyError:
+            return True
+        return False
+
+    assert is_busy(1)
+    store.put_many([(key(1), b"value 1")])
+    assert not is_busy(2)
+    assert DiskStore(tmp_path).get_many([key(1), key(2)]) == [b"value 1", b"value 2"]
     with contextlib.closing(sqlite3.connect(tmp_path / DB, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert not store.put_now([(key(3), b"three")])
+        assert is_busy(3)
         other.execute("ROLLBACK")
     assert store.get_many([key(3)]) == [None]
-    assert store.put_now([(key(3), b"three")])
+    assert not is_busy(3)
     store.put_many([(key(4), b"four")])
-    assert store.get_many([key(3), key(4)]) == [b"three", b"four"]
+    assert store.get_many([key(3), key(4)]) == [b"value 3", b"four"]
     shutil.rmtree(tmp_path)
-    assert not store.put_now([(key(5), b"five")])
-    store.put_many([(key(5), b"five")])
-    assert store.get_many([key(5)]) == [b"five"]
+    assert not is_busy(5)
+    assert DiskStore(tmp_path).get_many([key(5)]) == [b"value 5"]
 
 
 def test_what_is_written_is_on_the_disk_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment after an answer, and at closing, the disk was told: a power cut from then on loses none."""
     folder, cut = tmp_path / "cache", tmp_path / "cut"
-    monkeypatch.setattr(commit, "_FLUSHED", 0.02)
+    monkeypatch.setattr(disk, "_SYNCED", 0.02)
 
     copying = threading.RLock()
 

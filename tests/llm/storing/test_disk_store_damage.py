@@ -119,7 +119,7 @@ AS_NOBODY = """if True:
     import os, sys
     from judge_eval.llm.cache.disk import DiskStore
     from judge_eval.errors import StoreError
-    import judge_eval.llm.cache.safe_diskcache, urllib.parse  # while the interpreter's own files can be read
+    import judge_eval.llm.cache.bytes_disk, urllib.parse  # while the interpreter's own files can be read
     if os.geteuid() == 0:
         os.setgid(65534); os.setuid(65534)
     store = DiskStore(sys.argv[1])

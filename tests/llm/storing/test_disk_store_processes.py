@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval.llm.cache.disk import DiskStore
+from tests.support.cache_doubles import take_lease
 from tests.support.diskrows import child, key
 
 
@@ -81,11 +82,11 @@ FORKS = """if True:
     for thread in threads:
         thread.start()
     store.put_many([(key(0), b"first")])
-    assert store.take_lease(key(0))
+    assert store.claim_many([key(0)], replacing=True)[0].leased
     for turn in range(1, 11):
         pid = os.fork()
         if pid == 0:
-            assert not store.take_lease(key(0))
+            assert not store.claim_many([key(0)], replacing=True)[0].leased
             assert store.get_many([key(0), key(turn)]) == [b"first", None]
             for n in range(5):
                 store.put_many([(key(100 * turn + n), b"child")])
@@ -145,7 +146,7 @@ def test_leases_exclude_other_processes_and_end_with_them(tmp_path: Path) -> Non
         import sys, time
         from judge_eval.llm.cache.disk import DiskStore
         store = DiskStore(sys.argv[1])
-        assert store.take_lease(b"k" * 32)
+        assert store.claim_many([b"k" * 32])[0].leased
         print("held", flush=True)
         time.sleep(60)
     """
@@ -154,32 +155,32 @@ def test_leases_exclude_other_processes_and_end_with_them(tmp_path: Path) -> Non
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        assert not store.take_lease(b"k" * 32)
-        assert store.take_lease(b"l" * 32)
+        assert not take_lease(store, b"k" * 32)
+        assert take_lease(store, b"l" * 32)
         process.kill()
-    assert store.take_lease(b"k" * 32)
-    assert not store.take_lease(b"k" * 32)
-    store.release_lease(b"k" * 32)
-    assert store.take_lease(b"k" * 32)
+    assert take_lease(store, b"k" * 32)
+    assert not take_lease(store, b"k" * 32)
+    store.release_many([b"k" * 32])
+    assert take_lease(store, b"k" * 32)
     store.close()
-    assert not store.take_lease(b"k" * 32)
+    assert not take_lease(store, b"k" * 32)
 
 
 def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     """A lease holds against another store on the same folder, and outlives that store's closing."""
     first, two = DiskStore(tmp_path), DiskStore(tmp_path)
-    assert first.take_lease(key(1))
-    assert not two.take_lease(key(1))
+    assert take_lease(first, key(1))
+    assert not take_lease(two, key(1))
     two.close()
     code = """if True:
         import sys
         from judge_eval.llm.cache.disk import DiskStore
-        print(DiskStore(sys.argv[1]).take_lease((1).to_bytes(32, "big")))
+        print(DiskStore(sys.argv[1]).claim_many([(1).to_bytes(32, "big")])[0].leased)
     """
     assert child(code, tmp_path).stdout == "False\n"
-    first.release_lease(key(1))
-    assert two.take_lease(key(1))
-    two.release_lease(key(1))
+    first.release_many([key(1)])
+    assert take_lease(two, key(1))
+    two.release_many([key(1)])
 
 
 def test_a_store_can_be_sent_to_another_process(store: DiskStore) -> None:

@@ -19,6 +19,8 @@ from tests.support.cache_doubles import Counting, MemoryStore, ask
 class FarStore(MemoryStore):
     """A store behind a network: it counts what is sent there; its writes and its claims can be held up."""
 
+    remote = True
+
     def __init__(self) -> None:
         super().__init__()
         self.claims: list[int] = []
@@ -27,25 +29,19 @@ class FarStore(MemoryStore):
         self.open.set()
         self.near.set()
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
+    def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[KeyClaim]:
         self.claims.append(len(keys))
         time.sleep(0.005)
         assert self.near.wait(60)
-        return [KeyClaim(self.rows.get(key), key not in self.rows) for key in keys]
+        return super().claim_many(keys, replacing=replacing)
 
-    def put_claimed(self, items: Sequence[tuple[bytes, bytes]]) -> int:
+    def put_many(self, items: Sequence[tuple[bytes, bytes]], *, wait: bool = True, claimed: bool = False) -> int:
+        assert claimed
         assert self.open.wait(60)
-        self.put_many(items)
-        return 0
+        return super().put_many(items)
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         self.released += keys
-
-    def take_lease(self, key: bytes) -> bool:
-        raise AssertionError("a claim leases")
-
-    def release_lease(self, key: bytes) -> None:
-        raise AssertionError("a row ends its lease")
 
 
 def test_a_verdict_over_a_network_waits_for_one_round_trip() -> None:

@@ -21,7 +21,7 @@ from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import KeyClaim
 from judge_eval.wire import Completion, Message
 from tests.support.application import CliRunner, app
-from tests.support.cache_doubles import Counting, Held, ask, readable
+from tests.support.cache_doubles import Counting, Held, ask, readable, take_lease
 from tests.support.chat_server import ChatServer
 from tests.support.postgres import execute
 
@@ -83,18 +83,18 @@ def test_a_lease_kept_for_a_repair_ends_when_none_comes(tmp_path: Path, monkeypa
 
     async def run() -> None:
         await cached.complete(first)
-        assert not store.take_lease(key)
-        while not store.take_lease(key):
+        assert not take_lease(store, key)
+        while not take_lease(store, key):
             await asyncio.sleep(0.01)
-        store.release_lease(key)
+        store.release_many([key])
         await cached.complete(first)
         await cached.complete(replace(first, follow_up=(Message("user", "again"),), origin=first))
-        assert store.take_lease(key)
-        store.release_lease(key)
+        assert take_lease(store, key)
+        store.release_many([key])
         await cached.complete(first)
         await cached.aclose()
-        assert store.take_lease(key)
-        store.release_lease(key)
+        assert take_lease(store, key)
+        store.release_many([key])
 
     asyncio.run(run())
     store.close()
@@ -161,12 +161,12 @@ def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:
     while (claim := new.claim_many([key])) == [KeyClaim(None, False)]:
         time.sleep(0.01)
     assert claim == [KeyClaim(None, True)]
-    assert old.put_claimed([(key, b"late")]) == 1
+    assert old.put_many([(key, b"late")], claimed=True) == 1
     assert new.get_many([key]) == [b"late"]
     assert PostgresStore(url).claim_many([key]) == [KeyClaim(b"late", False)]
-    assert new.put_claimed([(key, b"new")]) == 0
-    assert old.put_claimed([(key, b"later")]) == 1
-    assert new.put_claimed([(key, b"new")]) == 0, "a statement whose answer was lost may be repeated"
+    assert new.put_many([(key, b"new")], claimed=True) == 0
+    assert old.put_many([(key, b"later")], claimed=True) == 1
+    assert new.put_many([(key, b"new")], claimed=True) == 0, "a statement whose answer was lost may be repeated"
     assert old.get_many([key]) == [b"new"]
     for store in (old, new):
         store.close()

@@ -17,9 +17,10 @@ import pytest
 
 from judge_eval.errors import ConfigError, StoreError
 from judge_eval.llm.cache.postgres import TABLE, PostgresStore
-from judge_eval.llm.cache.store import Claiming, Leasing, Store
+from judge_eval.llm.cache.store import Store
 from judge_eval.llm.stack import open_store
 from tests.support.application import CliRunner, app
+from tests.support.cache_doubles import take_lease
 from tests.support.chat_server import ChatServer
 from tests.support.postgres import VARIABLE, execute, schema_of_its_own, using_server
 from tests.support.waiting import until
@@ -44,8 +45,6 @@ def store(url: str) -> Iterator[PostgresStore]:
 def test_rows_come_back_in_order_and_are_replaced(store: PostgresStore) -> None:
     """What was written comes back, in the order asked for, the last write counting; the rest is None."""
     assert isinstance(store, Store)
-    assert isinstance(store, Leasing)
-    assert isinstance(store, Claiming)
     rows = [(key(n), b"value %d" % n * n) for n in range(2500)]
     store.put_many(rows)
     store.put_many([(key(1), b"first"), (key(1), b"second")])
@@ -79,24 +78,24 @@ def ends(url: str, key: bytes) -> Any:
 def test_leases_are_one_persons_until_they_are_given_back(store: PostgresStore, url: str) -> None:
     """A leased key is refused to others and to other tasks, and free after release, a write or its end."""
     other = PostgresStore(url, lease=1.5)
-    assert store.take_lease(key(1))
-    assert not store.take_lease(key(1))
-    assert not other.take_lease(key(1))
-    store.release_lease(key(1))
-    assert other.take_lease(key(1))
+    assert take_lease(store, key(1))
+    assert not take_lease(store, key(1))
+    assert not take_lease(other, key(1))
+    store.release_many([key(1)])
+    assert take_lease(other, key(1))
     other.put_many([(key(1), b"paid")])
-    assert store.take_lease(key(1))
-    store.release_lease(key(1))
+    assert take_lease(store, key(1))
+    store.release_many([key(1)])
     assert store.get_many([key(1)]) == [b"paid"]
-    assert other.take_lease(key(2))
+    assert take_lease(other, key(2))
     first = last = ends(url, key(2))
     while last == first:  # a lease that is held is renewed
         time.sleep(0.01)
         last = ends(url, key(2))
     assert last > first
-    assert not store.take_lease(key(2))
+    assert not take_lease(store, key(2))
     other.close()  # nobody renews any more, as when its process dies
-    while not store.take_lease(key(2)):
+    while not take_lease(store, key(2)):
         time.sleep(0.01)
     assert store.info().entries == 1
 
@@ -107,7 +106,7 @@ def test_two_who_lease_never_both_win(url: str, store: PostgresStore) -> None:
     wins: list[bytes] = []
 
     def take(first: PostgresStore) -> None:
-        wins.extend(key(n) for n in range(50) if first.take_lease(key(n)))
+        wins.extend(key(n) for n in range(50) if take_lease(first, key(n)))
 
     threads = [threading.Thread(target=take, args=(entry,)) for entry in stores]
     for thread in threads:
@@ -126,8 +125,8 @@ def test_lost_connections_are_opened_again(store: PostgresStore, url: str) -> No
     for work in (
         lambda: store.get_many([key(1)]),
         lambda: store.put_many([(key(2), b"two")]),
-        lambda: store.take_lease(key(3)),
-        lambda: store.release_lease(key(3)),
+        lambda: take_lease(store, key(3)),
+        lambda: store.release_many([key(3)]),
     ):
         execute(
             given,

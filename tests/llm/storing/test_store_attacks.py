@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import inspect
 import pickle
 import tomllib
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
 import diskcache
 import pytest
 
-from judge_eval.errors import StoreError
-from judge_eval.llm.cache import safe_diskcache as hardened
+from judge_eval.llm.cache import bytes_disk
+from judge_eval.llm.cache.bytes_disk import open_cache
 from judge_eval.llm.cache.disk import DiskStore
 from tests.support.planting import KEY, OTHER, Bomb, edit, use_all
 
@@ -96,39 +97,55 @@ def test_rows_of_other_shapes_are_misses(folder: Path) -> None:
         store.close()
 
 
-def test_no_method_of_diskcache_reaches_a_row(folder: Path, canary: Path, victim: Path) -> None:
-    """Whatever diskcache could read, unpickle, expire, cull or check a row by is refused."""
+def test_a_pickle_in_a_file_is_neither_read_nor_removed(folder: Path, canary: Path) -> None:
+    """A row that names a file with a pickle inside the cache's own folder is a miss, and the file stays."""
+    (folder / "planted.val").write_bytes(pickle.dumps(Bomb(canary)))
+    edit(folder, "UPDATE Cache SET mode = 4, filename = 'planted.val', value = NULL WHERE key = ?", KEY)
+    with closing(diskcache.Cache(str(folder))) as cache:
+        cache.get(KEY)
+    assert canary.exists(), "the row is live: diskcache on its own runs the code"
+    canary.rmdir()
+    store = DiskStore(folder)
+    assert store.get_many([KEY, OTHER]) == [None, b"other"]
+    assert store.claim_many([KEY])[0].value is None
+    store.close()
+    use_all(folder)
+    assert (folder / "planted.val").exists()
+    assert not canary.exists()
+
+
+def test_no_method_of_diskcache_unpickles_or_follows_a_name(folder: Path, canary: Path, victim: Path) -> None:
+    """With the disk that stores bytes, whatever diskcache does with planted rows runs nothing and opens no file."""
     bomb = pickle.dumps(Bomb(canary))
-    edit(folder, "INSERT INTO Cache (key, raw, mode, size, value) VALUES (?, 0, 4, 0, ?)", bomb, bomb)
-    edit(folder, "UPDATE Cache SET mode = 2, expire_time = 1, filename = ? WHERE key = ?", str(victim), KEY)
-    statements: list[str] = []
-    with closing(hardened.open_cache(folder, 1.0)) as cache:
-        for work in (
-            lambda: cache.get(KEY), lambda: cache[KEY], lambda: KEY in cache, lambda: list(cache),
-            lambda: cache.expire(), lambda: cache.cull(), lambda: cache.check(fix=True),
-            lambda: cache.clear(), lambda: cache.evict("x"), lambda: cache.pop(KEY),
-            lambda: cache.delete(KEY), lambda: cache.pull(), lambda: cache.peek(),
-            lambda: cache.peekitem(), lambda: cache.incr(KEY), lambda: cache.touch(KEY),
-            lambda: cache.add(KEY, b"x"), lambda: cache.set(KEY, b"x"), lambda: cache.read(KEY),
-            lambda: cache.push(b"x"), lambda: cache.iterkeys(), lambda: list(reversed(cache)),
-            lambda: len(cache), lambda: cache.memoize(), lambda: cache.stats(), lambda: cache.volume(),
-            lambda: cache._cull(0, 0, 0), lambda: cache._iter(), lambda: cache._select_delete("", ()),
-            lambda: cache.__setitem__(KEY, b"x"), lambda: cache._row_update(1, 0, ()),
-            lambda: cache._row_insert(KEY, True, 0, ()),
-        ):  # fmt: skip
-            with pytest.raises(StoreError, match="by the cache alone"):
-                work()
-        cache._con.set_trace_callback(statements.append)
-        cache.put_rows([(KEY, b"new"), (OTHER, b"newer")])
-        cache._con.set_trace_callback(None)
-    words = [each.split()[0] for each in statements if not each.startswith("--")]
-    assert (words[0], words[-1]) == ("BEGIN", "COMMIT")
-    assert set(words[1:-1]) == {"INSERT"}, "no row is read in order to be written"
-    reaching = {name for name, what in vars(diskcache.Cache).items() if callable(what)} - hardened._USED
-    assert all(getattr(hardened.OneConnection, name) is hardened._refuse for name in reaching)
-    assert not hardened._USED & {"get", "__getitem__", "expire", "cull", "_cull", "check", "clear", "set", "pop"}
+    works = (
+        lambda cache: cache.get(KEY), lambda cache: cache[KEY], lambda cache: KEY in cache, list,
+        lambda cache: cache.peek(), lambda cache: cache.peekitem(), lambda cache: cache.pull(),
+        lambda cache: cache.touch(KEY), lambda cache: cache.add(KEY, b"x"), lambda cache: cache.set(KEY, b"x"),
+        lambda cache: cache.read(OTHER), lambda cache: list(cache.iterkeys()), lambda cache: list(reversed(cache)),
+        lambda cache: cache.delete(OTHER), lambda cache: cache.pop(OTHER),
+        lambda cache: cache.expire(), lambda cache: cache.cull(), lambda cache: cache.clear(),
+    )  # fmt: skip
+    for work in works:
+        edit(folder, "DELETE FROM Cache")
+        edit(folder, "INSERT INTO Cache (key, raw, mode, size, value) VALUES (?, 0, 4, 0, ?)", bomb, bomb)
+        for key, expires in ((KEY, None), (OTHER, 1)):
+            edit(
+                folder,
+                "INSERT INTO Cache (key, raw, mode, expire_time, filename, value) VALUES (?, 1, 4, ?, ?, ?)",
+                key, expires, str(victim), bomb,
+            )  # fmt: skip
+        with closing(open_cache(folder)) as cache, suppress(KeyError, TypeError, ValueError, diskcache.Timeout):
+            assert work(cache) != b"secret"
     assert victim.exists()
     assert not canary.exists()
+
+
+def test_diskcache_hands_rows_to_the_disk_alone() -> None:
+    """The module that holds the cache opens it in two places, each with the disk that stores bytes."""
+    source = inspect.getsource(bytes_disk)
+    assert source.count("diskcache.Cache(") == source.count("disk=BytesDisk") == 2
+    for name in ("put", "get", "store", "fetch", "remove"):
+        assert name in vars(bytes_disk.BytesDisk), f"diskcache's own {name} could unpickle or open a file"
 
 
 def test_the_version_that_was_checked_is_the_one_that_is_installed() -> None:

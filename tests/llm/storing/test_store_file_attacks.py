@@ -10,8 +10,8 @@ import diskcache
 import pytest
 
 from judge_eval.errors import StoreError
+from judge_eval.llm.cache.database_file import SETTINGS
 from judge_eval.llm.cache.disk import DiskStore
-from judge_eval.llm.cache.safe_diskcache import SETTINGS
 from tests.support.planting import KEY, OTHER, edit
 
 
@@ -32,7 +32,7 @@ def test_a_changed_schema_is_refused(folder: Path, statement: str) -> None:
     edit(folder, statement)
     store = DiskStore(folder)
     for use in (lambda: store.get_many([KEY]), lambda: store.put_many([(KEY, b"new")]), store.info):
-        with pytest.raises(StoreError, match="changed the build"):
+        with pytest.raises(StoreError, match="changed the schema"):
             use()
     with closing(sqlite3.connect(folder / "cache.db")) as con:
         assert con.execute("SELECT count(*) FROM Cache").fetchone() == (2,)
@@ -50,7 +50,7 @@ def test_an_endless_view_in_place_of_the_table_is_refused(folder: Path) -> None:
         "CREATE VIEW Cache AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
         "SELECT x AS key, 1 AS raw, 1 AS mode, NULL AS filename, x AS value FROM n",
     )
-    with pytest.raises(StoreError, match="changed the build"):
+    with pytest.raises(StoreError, match="changed the schema"):
         DiskStore(folder).get_many([KEY])
 
 
@@ -118,7 +118,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(folder: Path, victim: Path) 
     """A link in place of the file of leases is an error, not a way to another file."""
     (folder / "cache.lock").symlink_to(victim)
     with pytest.raises(StoreError):
-        DiskStore(folder).take_lease(KEY)
+        DiskStore(folder).claim_many([KEY])
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

@@ -17,17 +17,17 @@ def test_a_cache_that_fills_up_ends_the_run_and_nothing_is_paid_twice(
     data.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(30, 5)), encoding="utf-8")
     written = 0
 
-    def until_full(self: DiskStore, items: list[tuple[bytes, bytes]]) -> None:
+    def until_full(self: DiskStore, items: list[tuple[bytes, bytes]], **_: bool) -> int:
         nonlocal written
         written += len(items)
         if written > 20:
             raise StoreError("no space left for the cache; make room, then resume the run")
+        return 0
 
     command = ["run", str(data), "--model", "fake/overlap", "--param", "latency=0.002", "--concurrency", "8"]
     command += ["-q", "--json", "--out", str(tmp_path / "runs"), "--cache", str(tmp_path / "cache")]
     with monkeypatch.context() as patch:
         patch.setattr(DiskStore, "put_many", until_full)
-        patch.setattr(DiskStore, "put_now", lambda self, items: False)
         ended = CliRunner().invoke(app, command)
     assert ended.exit_code == 3, ended.output
     assert "no space left" in ended.stderr
