@@ -109,9 +109,9 @@ class DiskStore:
             self._leases.release([key for key, own in zip(keys, leased, strict=True) if own])
             raise
         if not replacing:
-            found = [value is not None for value in values]
-            self._leases.release([key for key, own, hit in zip(keys, leased, found, strict=True) if own and hit])
-            leased = [own and not hit for own, hit in zip(leased, found, strict=True)]
+            rows = [value is not None for value in values]
+            self._leases.release([key for key, own, row in zip(keys, leased, rows, strict=True) if own and row])
+            leased = [own and not row for own, row in zip(leased, rows, strict=True)]
         return list(map(KeyClaim, values, leased))
 
     def put_many(self, items: Sequence[KeyedRow], *, wait: bool = True, claimed: bool = False) -> int:  # noqa: ARG002 # leases here end with their holder only
