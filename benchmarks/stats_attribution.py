@@ -20,7 +20,7 @@ from judge_eval.compare.changes import Moved
 from judge_eval.compare.pairing import pair_traces
 from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference
 from judge_eval.metrics import GradeTable, parse_metric
-from judge_eval.runs.columns.packed import Columns
+from judge_eval.runs.columns.table import VerdictTable
 from judge_eval.runs.scoring.aggregate import FilledColumn
 from judge_eval.schema import BINARY
 
@@ -74,18 +74,20 @@ def draw(rng: np.random.Generator, traces: int, overlap: float, flips: tuple[flo
     return TwoRuns((places, np.take_along_axis(other, order, axis=1)), (first, np.where(flipped, 1 - first, first)))
 
 
-def columns_of_lists(lists: Ints, grades: Ints, metric: str) -> Columns:
+def columns_of_lists(lists: Ints, grades: Ints, metric: str) -> VerdictTable:
     """Make the columns of a run, scored by one metric."""
     n, depth = lists.shape
-    numbers, none = np.arange(n, dtype=np.uint64), np.zeros(0, dtype=np.uint64)
+    numbers = np.arange(n, dtype=np.uint64)
     flat = grades.reshape(-1).astype(np.int8)
     starts = np.arange(n + 1) * depth
     scores = parse_metric(metric).compute(GradeTable(flat, starts, maximum=1))
     passages = (numbers[:, None] * np.uint64(10_000) + lists.astype(np.uint64)).reshape(-1)
-    return Columns(
-        metrics=(metric,), ids=np.column_stack([numbers, numbers]), questions=numbers, clusters=np.zeros(n, np.uint64),
-        scores=scores[:, None], starts=starts, chunk_ids=none, passages=passages, grades=flat,
-        labels=np.full(len(flat), -1, dtype=np.int8), probabilities=np.zeros(0),
+    codes = np.zeros(n, dtype=np.int32)
+    return VerdictTable(
+        metrics=(metric,), positions=np.arange(n), ids=np.column_stack([numbers, numbers]), questions=numbers,
+        clusters=np.zeros(n, np.uint64), scores=scores[:, None], letters=np.arange(n), names=((),), tags=codes,
+        languages=codes, scripts=codes, sources=codes, starts=starts, chunk_ids=passages, passages=passages,
+        grades=flat, labels=np.full(len(flat), -1, dtype=np.int8), likely=np.zeros(0),
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from judge_eval.pools.pool import Pool
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.record import trusted
-from judge_eval.runs.columns.packed import Columns, Packer, cluster_codes, cluster_hashes
+from judge_eval.runs.columns.table import cluster_codes, cluster_hashes
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -89,8 +89,6 @@ class NewLists:
         self.read, self.maker = JoinedRuns(runs, conflicts), Maker(recipe)
         self.names = " and ".join(system.name for system in self.read.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
-        self.packed: dict[str, Columns] = {}
-        """By run the columns that a comparison needs, once the lists were judged without a call."""
 
     def __iter__(self) -> Iterator[tuple[Trace, tuple[Outcome, ...]]]:
         """Make the lists one by one, with what is known of their chunks.
@@ -100,7 +98,7 @@ class NewLists:
             RunError: The scales of the runs differ.
         """
         for block in self.read:
-            for trace, outcomes, _ in self.maker.made(KnownChunks(block)):
+            for trace, outcomes in self.maker.made(KnownChunks(block)):
                 yield Trace.parse(dict(trace)), outcomes
 
     def evaluator(self, asked: Evaluator | None = None, metrics: Sequence[str | Metric] | None = None) -> Evaluator:
@@ -139,13 +137,7 @@ class NewLists:
         )
 
     def run(
-        self,
-        evaluator: Evaluator,
-        *,
-        out: str | Path | None = None,
-        label: str | None = None,
-        tags: Sequence[str] = (),
-        compares: bool = False,
+        self, evaluator: Evaluator, *, out: str | Path | None = None, label: str | None = None, tags: Sequence[str] = ()
     ) -> EvalRun:
         """Judge the lists with what `evaluator` returned; see `what_if`.
 
@@ -154,24 +146,23 @@ class NewLists:
             out: The folder of runs.
             label: What people call the run.
             tags: Words to group and filter by.
-            compares: Whether to keep what `compared` needs, so that it reads no run again.
         """
         name, kept = f"{self.recipe} of {self.names}", Keeping(out=out, label=label or str(self.recipe), tags=tags)
         if not isinstance(evaluator.judge, ImportedVerdicts):
             traces = [trace for trace, _ in self]
             return evaluator.evaluate(traces, name=name, out=out, label=kept.label, tags=kept.tags)
         try:
-            return background_loop.run(self._kept(evaluator, name, kept, compares))
+            return background_loop.run(self._kept(evaluator, name, kept))
         except DataError as error:  # the data of a run in a folder were never in doubt
             if error.run_folder is not None:
                 shutil.rmtree(error.run_folder, ignore_errors=True)
             raise
 
-    async def _kept(self, evaluator: Evaluator, name: str, kept: Keeping, compares: bool) -> EvalRun:
+    async def _kept(self, evaluator: Evaluator, name: str, kept: Keeping) -> EvalRun:
         root = None if kept.out is None else place_of_runs(kept.out)
         if root is not None:
             await asyncio.to_thread(check_place, root)
-        known = _Known(self, evaluator.check, evaluator.scorer.names if compares else None)
+        known = _Known(self, evaluator.check)
         context = replace(evaluator.calling(), driver=known)
         manifest = begin(Dataset(name=name, traces=len(self.read)), context, evaluator.intervals)
         manifest = manifest.but(label=kept.label, tags=tuple(kept.tags))
@@ -180,42 +171,32 @@ class NewLists:
         session = known.session = RunSession(first, context, journal, shown_by_default(), rows=rows)
         with written(root) if root is not None and is_url(kept.out) else nullcontext():
             async with pushing(session.folder, kept.push_every):
-                async for results in session.results(known.numbered()):
-                    known.pack(results)
-            run = EvalRun.of(session.run())
-        self.packed = known.columns(run)
-        return run
+                async for _ in session.results(known.numbered()):
+                    pass
+            return EvalRun.of(session.run())
 
     def compared(self, made: EvalRun, keep: int) -> Iterator[Comparison]:
         """Compare each run, as the baseline, with the new one, and name so many changed traces."""
         for run in self.runs:
-            yield compare(run, made, metrics=made.manifest.metrics, keep=keep, packed=self.packed)
+            yield compare(run, made, metrics=made.manifest.metrics, keep=keep)
 
 
 class _Known:
-    """Judges new lists by what is known of their chunks, in place of the engine, and packs all for comparisons."""
+    """Judges new lists by what is known of their chunks, in place of the engine."""
 
     stack: Stack | None = None
 
-    def __init__(self, lists: NewLists, check: Callable[[Trace], None], metrics: Sequence[str] | None) -> None:
+    def __init__(self, lists: NewLists, check: Callable[[Trace], None]) -> None:
         self._lists, self._check = lists, check
         self._outcomes: dict[int, tuple[Outcome, ...]] = {}
-        self._numbers: dict[int, list[int]] = {}
         self.session: RunSession
-        self._made: Packer | None = None
-        if metrics is not None:
-            self._made = Packer(metrics, lists.first.intervals.cluster)
-            lists.read.packers = [
-                Packer(metrics, run.manifest.intervals.cluster) if set(metrics) <= set(run.manifest.metrics) else None
-                for run in lists.runs
-            ]
 
     def numbered(self) -> Iterator[tuple[int, Trace]]:
         """Make the lists, with their positions; the last of them completes what the manifest says of the verdicts."""
         ids, verdicts, position = TraceIds("in row", self.session.remarks.add), 0, 0
         for block in self._lists.read:
             chunks = KnownChunks(block)
-            for made, outcomes, places in self._lists.maker.made(chunks):
+            for made, outcomes in self._lists.maker.made(chunks):
                 try:
                     trace = ids.admit(Trace.parse(dict(made)), position)
                     self._check(trace)
@@ -223,31 +204,11 @@ class _Known:
                     raise error.at(file=row_name(position, row=made)) from None
                 verdicts += sum([outcome.kind == "verdict" for outcome in outcomes])
                 self._outcomes[position] = outcomes
-                if self._made is not None:
-                    self._numbers[position] = [chunks.numbers[place] for place in places]
                 yield position, trace
                 position += 1
         judge = self.session.context.judge.describe()
         judge["imported"] = {**judge["imported"], "verdicts": verdicts}
         self.session.manifest = self.session.manifest.but(judge=judge)
-
-    def pack(self, results: Sequence[TraceResult]) -> None:
-        """Pack results of the new lists."""
-        if self._made is not None:
-            for result in results:
-                self._made.add(result, self._numbers.pop(result.position))
-
-    def columns(self, made: Run) -> dict[str, Columns]:
-        """Return by run the columns that were packed, in the order of its results."""
-        out = {} if self._made is None else {made.id: self._made.done()}
-        read = self._lists.read
-        for number, (run, packer, places) in enumerate(zip(self._lists.runs, read.packers, read.places, strict=True)):
-            if packer is not None:
-                left = read.left(number)
-                for result in run.results_at(left, calls=False):
-                    packer.add(result)
-                out[run.id] = packer.done().at(np.argsort(np.concatenate([places, left])))
-        return out
 
     async def __aenter__(self) -> Self:
         return self
@@ -371,7 +332,7 @@ def sweep(
         columns[0].add((result.trace, result.outcomes) for result in block.results[0])
         chunks = KnownChunks(block)
         for maker, column in zip(tried, columns[1:], strict=True):
-            column.add((trace, outcomes) for trace, outcomes, _ in maker.made(chunks))
+            column.add(maker.made(chunks))
     columns[0].add((each.trace, each.outcomes) for each in runs[0].results_at(read.left(0), calls=False))
     before, *made = [column.values()[: len(read)] for column in columns]
     table, clusters = np.column_stack(made), columns[1].clusters(len(read))

@@ -17,6 +17,7 @@ HEAVY = (
     "numpy",
     "pydantic",
     "diskcache",
+    "msgspec",
     "tenacity",
     "httpx",
     "asyncio",

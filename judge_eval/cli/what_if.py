@@ -94,7 +94,7 @@ def what_if(
             return
         evaluator.watch = opened.enter_context(watching(json_))
         opened.enter_context(written(keeping.out, spelled_remark))
-        made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags, compares=not json_)
+        made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
         if keeping.columnar:
             parts.write_parts(made)
     if json_:

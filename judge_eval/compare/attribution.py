@@ -24,7 +24,7 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import DEDUP, ends
 from judge_eval.metrics.table import MISSING
-from judge_eval.runs.columns.packed import Columns, Hashes, cluster_codes, find_ids
+from judge_eval.runs.columns.table import Hashes, VerdictTable, cluster_codes, find_ids
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace
@@ -49,7 +49,7 @@ def attributions(
     scales: tuple[Scale, Scale],
     judges: str,
     differences: Sequence[Difference],
-    again: Columns | None = None,
+    again: VerdictTable | None = None,
 ) -> Iterator[Attribution]:
     """Split the differences between two runs, as far as their metrics can be computed from grades alone.
 
@@ -144,7 +144,7 @@ class _Lists:
     """The pairs whose two lists hold the same chunks in the same order, shape (pairs,)."""
 
     @classmethod
-    def of(cls, moved: Moved, scales: tuple[Scale, Scale], again: Columns | None = None) -> _Lists:
+    def of(cls, moved: Moved, scales: tuple[Scale, Scale], again: VerdictTable | None = None) -> _Lists:
         pairing = moved.pairing
         sources = (pairing.first, pairing.a, scales[0]), (pairing.second, pairing.b, scales[1])
         chunks = [columns.chunks_of(traces) for columns, traces, _ in sources]
@@ -177,7 +177,7 @@ class _Lists:
         return cls((sides[0], sides[1]), same)
 
 
-def _grades_again(pairing: Pairing, again: Columns, keys: Ints, names: Hashes) -> Ints:
+def _grades_again(pairing: Pairing, again: VerdictTable, keys: Ints, names: Hashes) -> Ints:
     """Return the grade of each chunk of the baseline in a run that asked about some of them; -1 for none."""
     pair = find_ids(again.ids, pairing.first.ids[pairing.a])
     rows, code = again.rows, np.searchsorted(names, again.passages).clip(max=len(names) - 1)

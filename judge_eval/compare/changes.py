@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judge_eval.compare.moved_claims import ClaimsMoved, claim_changes, moved_claims
 from judge_eval.compare.pairing import Pairing, pair_traces
 from judge_eval.compare.record import Change, Flip, TraceChange
-from judge_eval.runs.columns.packed import Columns, passage_number
+from judge_eval.runs.columns.table import VerdictTable, passage_number
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims
@@ -78,7 +78,9 @@ def kinds_of(pairing: Pairing) -> Kinds:
     return kinds
 
 
-def _chunks_differ(first: Columns, second: Columns, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _chunks_differ(
+    first: VerdictTable, second: VerdictTable, a: NDArray[np.int64], b: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """Tell which pairs of equally many chunks differ in a passage or a grade."""
     alike = np.flatnonzero(first.sizes[a] == second.sizes[b])
     rows, a_chunks, _ = first.chunks_of(a[alike])
@@ -88,7 +90,7 @@ def _chunks_differ(first: Columns, second: Columns, a: NDArray[np.int64], b: NDA
     return np.bincount(alike[rows[differs]], minlength=len(a)) > 0
 
 
-def _kind(first: Columns, second: Columns, a: int, b: int) -> int:
+def _kind(first: VerdictTable, second: VerdictTable, a: int, b: int) -> int:
     a_chunks, b_chunks = slice(*first.starts[a : a + 2]), slice(*second.starts[b : b + 2])
     before, after = first.passages[a_chunks].tolist(), second.passages[b_chunks].tolist()
     # Why there is no verdict is no grade.
@@ -180,14 +182,15 @@ class Moved:
 
 
 def moved_between(
-    runs: tuple[Run, Run], scored: tuple[Run, Run], columns: tuple[Columns, Columns], candidate: int
+    runs: tuple[Run, Run], scored: tuple[Run, Run], tables: Sequence[VerdictTable], candidate: int
 ) -> Moved:
     """Bring two runs together; see `pair_traces` for which traces are one."""
-    pairing = pair_traces(*columns)
+    first, second = tables
+    pairing = pair_traces(first, second)
     kinds = kinds_of(pairing)
     claims, places = moved_claims(pairing, *runs, candidate)
     kinds[places[np.isin(kinds[places], _BY_CLAIMS)]] = KINDS.index("claims")
-    filled = [opened(run, packed) for run, packed in zip(scored, columns, strict=True)]
+    filled = [opened(run, table) for run, table in zip(scored, tables, strict=True)]
     return Moved(pairing, kinds, claims, _undefined(pairing, *scored), *filled)
 
 

@@ -1,7 +1,6 @@
 """Comparing runs on the traces they have in common."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.columns.packed import Columns, Places, cluster_codes
-from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import Places, VerdictTable, cluster_codes
 from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
@@ -39,7 +38,6 @@ def compare(
     keep: int = KEEP,
     again: Run | None = None,
     by: Sequence[SliceBy] = (),
-    packed: Mapping[str, Columns] = MappingProxyType({}),
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
@@ -57,7 +55,6 @@ def compare(
         keep: How many changed traces of each candidate to name.
         again: Verdicts of the first candidate's judge on chunks of the baseline (`traces_to_ask`), for the split.
         by: Test the change of every metric in each slice of the baseline's traces too.
-        packed: Columns of runs that were read before, by id, with clusters by the runs' own key.
 
     Raises:
         RunError: There is no candidate, or one has no trace in common with the baseline.
@@ -69,7 +66,7 @@ def compare(
     names = names or baseline.manifest.metrics
     key = cluster or baseline.manifest.intervals.cluster
     before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
-    first, *rest = [_columns(run, names, key, packed) for run in (before, *others)]
+    first, *rest = [verdict_table(run, names, key) for run in (before, *others)]
     moves = [
         moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place)
         for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
@@ -81,17 +78,10 @@ def compare(
         for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
         for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
     ]
-    asked = None if again is None else columns_of(again, (), key)
+    asked = None if again is None else verdict_table(again, (), key)
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
-    slices = tuple(slices_between(before, candidates, moves, by)) if by else ()
+    slices = tuple(slices_between(candidates, moves, by)) if by else ()
     return made.but(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
-
-
-def _columns(run: Run, metrics: Sequence[str], cluster: str, packed: Mapping[str, Columns]) -> Columns:
-    known = packed.get(run.id)
-    if known is None or run.manifest.intervals.cluster != cluster or not set(metrics) <= set(known.metrics):
-        return columns_of(run, metrics, cluster)
-    return known.only(metrics)
 
 
 def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
@@ -101,15 +91,13 @@ def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
         )
 
 
-def slices_between(
-    before: Run, candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy]
-) -> list[SliceFigure]:
+def slices_between(candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy]) -> list[SliceFigure]:
     """Test the change of every metric in each slice of the baseline's traces."""
     tests: list[SliceTest] = []
     for run, moved in zip(candidates, moves, strict=True):
-        results = list(before.results_at(moved.pairing.a))
-        kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
-        clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
+        paired = moved.pairing.first.at(moved.pairing.a)
+        kinds = [slices_of(paired, each) for each in dict.fromkeys(by)]
+        clusters = cluster_codes(paired.clusters)
         for column, name in enumerate(moved.pairing.first.metrics):
             old, new = moved.columns(column)
             figure = f"{name}, {run.name}" if len(candidates) > 1 else name
@@ -128,9 +116,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
         raise RunError(f"{parsed}: a difference is split for metrics over grades alone")
     name, key = str(parsed), baseline.manifest.intervals.cluster
     scored = scored_by(baseline, [name]), scored_by(candidate, [name])
-    moved = moved_between(
-        (baseline, candidate), scored, (columns_of(scored[0], (name,), key), columns_of(scored[1], (name,), key)), 1
-    )
+    moved = moved_between((baseline, candidate), scored, [verdict_table(run, (name,), key) for run in scored], 1)
     _check_common(baseline, candidate, moved)
     return chunks_to_ask(moved, (baseline, candidate), parsed, count)
 
@@ -147,7 +133,7 @@ def weigh(
     traces: Sequence[TraceChange] = (),
     *,
     seed: int = 0,
-    again: Columns | None = None,
+    again: VerdictTable | None = None,
 ) -> Comparison:
     """Return what traces that were brought together say about their runs."""
     pairings = [each.pairing for each in moved]

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.columns.packed import Columns, Hashes, Places, find_ids
+from judge_eval.runs.columns.table import Hashes, Places, VerdictTable, find_ids
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """Which traces two runs have in common, all told by their places in the runs' columns."""
 
-    first: Columns
-    second: Columns
+    first: VerdictTable
+    second: VerdictTable
     a: Places
     """Of each pair, the place in the first run."""
     b: Places
@@ -31,7 +31,7 @@ class Pairing:
         return self.first.scores[self.a, column], self.second.scores[self.b, column]
 
 
-def pair_traces(first: Columns, second: Columns) -> Pairing:
+def pair_traces(first: VerdictTable, second: VerdictTable) -> Pairing:
     """Pair traces by id where they ask the same; what is left, by what it asks."""
     # An id that was made from a trace's content changes with its chunks, so a trace without a partner of its
     # id is paired with the one that asks the same question for the same reference, where there is just one.
@@ -52,7 +52,7 @@ def pair_traces(first: Columns, second: Columns) -> Pairing:
     return Pairing(first, second, a, b, left, open_second, other)
 
 
-def _by_question(first: Columns, second: Columns, left: Places, free: Places) -> tuple[Places, Places]:
+def _by_question(first: VerdictTable, second: VerdictTable, left: Places, free: Places) -> tuple[Places, Places]:
     first_questions, of_left = _once(first.questions[left])
     second_questions, of_free = _once(second.questions[free])
     _, at_left, at_free = np.intersect1d(first_questions, second_questions, assume_unique=True, return_indices=True)

@@ -11,7 +11,7 @@ from pydantic import Field
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.compare.pairing import Pairing
 from judge_eval.record import Record, Shown
-from judge_eval.runs.columns.packed import Columns, Places
+from judge_eval.runs.columns.table import Places, VerdictTable
 from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.slices import SliceFigure
@@ -368,7 +368,7 @@ def opening_of(
     return Opening(**common, finding=finding, first_before=first[0], first_after=first[1], rest=rest)
 
 
-def first_relevant(columns: Columns, traces: Places, relevant: int) -> NDArray[np.int64]:
+def first_relevant(columns: VerdictTable, traces: Places, relevant: int) -> NDArray[np.int64]:
     """Return the ranks of the first relevant chunks of traces: 0 for none, -1 if a failure hides it."""
     rows, chunks, ranks = columns.chunks_of(traces)
     grades = columns.grades[chunks]

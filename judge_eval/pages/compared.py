@@ -15,7 +15,7 @@ from judge_eval.compare.record import Comparison, Difference
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
-from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.columns.reading import verdict_table
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
@@ -166,7 +166,7 @@ class ComparedRuns:
             self.after = self.candidate.run
             names = [name for name in names if name in there.metrics]
         if self.after is not self.candidate.run:
-            there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
+            there = verdict_table(self.after, names, self.baseline.run.manifest.intervals.cluster)
         runs = self.baseline.run, self.candidate.run
         columns = self.baseline.columns.only(names), there.only(names)
         self._moved = moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
@@ -309,7 +309,7 @@ def change_slices(
 ) -> list[JSON]:
     """Return the blocks that list how each metric changes from a baseline to each candidate, by slice."""
     kinds = baseline.sliced_by(by)
-    figures = slices_between(baseline.run, candidates, moved, kinds) if kinds else []
+    figures = slices_between(candidates, moved, kinds) if kinds else []
     return [block for each in slice_sections(figures, "no change") for block in blocks_data(each.blocks)]
 
 

@@ -15,9 +15,9 @@ from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.pages.compared import change_slices, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
-from judge_eval.pages.rows import STRIP, Table, TraceRow
-from judge_eval.runs.columns.packed import Columns, passage_number
-from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.pages.rows import STRIP, Table, TraceRow, known
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import VerdictTable, passage_number
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -83,7 +83,7 @@ class SeveralRuns:
         self.names = names
         self.after = [scored_by(table.run, names) for table in self.tables]
         self._columns = [
-            table.columns.only(names) if run is table.run else columns_of(run, names, key)
+            table.columns.only(names) if run is table.run else verdict_table(run, names, key)
             for table, run in zip(self.tables, self.after, strict=True)
         ]
         self._moved = [
@@ -130,7 +130,7 @@ class SeveralRuns:
             at = self._groups[place].tolist()
             rows = [None if k < 0 else by_place[run][k] for run, k in enumerate(at)]
             first = next(row for row in rows if row is not None)
-            values = tuple(tuple(_known(value) for value in each[place].tolist()) for each in scores)
+            values = tuple(tuple(known(value) for value in each[place].tolist()) for each in scores)
             yield MatrixRow(
                 place=place,
                 id=first.id,
@@ -190,7 +190,7 @@ def _shared(run: Run, names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _grouped(columns: Sequence[Columns]) -> NDArray[np.int64]:
+def _grouped(columns: Sequence[VerdictTable]) -> NDArray[np.int64]:
     """Bring the traces of several runs together: each run's places, shape (traces, runs), -1 for none."""
     groups: list[NDArray[np.int64]] = []
     free = [np.ones(len(each), dtype=bool) for each in columns]
@@ -218,10 +218,6 @@ def _said(result: TraceResult | None) -> Iterator[tuple[tuple[int, int], int, JS
         why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
         stage = outcome.stage if outcome.kind == "verdict" else None
         yield key, rank, {"rank": rank, "sign": outcome.sign, "reason": why, "stage": stage}
-
-
-def _known(value: float) -> float | None:
-    return None if value != value else value
 
 
 def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -17,9 +18,9 @@ import numpy as np
 
 from judge_eval.files import open_plain, replacing
 from judge_eval.installed import own_version
-from judge_eval.pages.rows import Table, TraceRow, row_of
+from judge_eval.pages.rows import Table
 from judge_eval.record import uncollected
-from judge_eval.runs.columns.packed import Columns, label_code
+from judge_eval.runs.columns.table import VerdictTable
 from judge_eval.runs.folder.journal import ResultsFile
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.run import Run
@@ -30,8 +31,8 @@ LARGE: Final = 32 * 2**20
 """Bytes of results from which rows are kept."""
 MOST: Final = 50
 """The most runs whose rows are kept."""
-_FORMAT = 1
-_ARRAYS = tuple(field.name for field in fields(Columns) if field.name != "metrics")
+_FORMAT = 2
+_ARRAYS = tuple(field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names"))
 
 
 def is_large(run: Run) -> bool:
@@ -52,16 +53,9 @@ def keep(table: Table, page: JSON) -> None:
     """Keep the rows and the page of a run; what cannot be written is made again the next time."""
     run, rows, columns = table.run, table.rows, table.columns
     assert isinstance(run.results, ResultsFile)
-    names = list(columns.metrics)
-    strips = "".join(row.strip for row in rows)
-    if len(strips) != int(columns.starts[-1]) or not strips.isascii():
-        return
-    if any(list(row.scores) != names for row in rows):
-        return
-    texts = {"rows": [[row.position, row.id, row.query, row.tags] for row in rows], "metrics": names, "page": page}
-    signs = {name: "".join(getattr(row, name) for row in rows).encode() for name in ("strip", "off", "labelled")}
+    asked = [[row.id, row.query] for row in rows]
+    texts = {"rows": asked, "metrics": columns.metrics, "names": columns.names, "page": page}
     arrays: dict[str, Any] = {name: getattr(columns, name) for name in _ARRAYS}
-    arrays |= {name: np.frombuffer(text, np.uint8) for name, text in signs.items()}
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
     arrays["places"] = run.results.places
     with suppress(OSError):
@@ -101,45 +95,29 @@ def kept(run: Run) -> tuple[Table, JSON] | None:
 
 
 def labelled(table: Table, run: Run) -> Table:
-    """Return the rows of a run with its later labels, of which only the traces are read that have one."""
+    """Return the rows of a run with its later labels, without reading the results."""
     if not isinstance(run.results, Labelled):
         return table
-    other = _table(run, table.columns, list(table.rows))
-    places = {row.id: place for place, row in enumerate(table.rows)}
-    labels = table.columns.labels.copy()
-    for trace_id in {trace_id for trace_id, _ in run.results.labels} & places.keys():
-        place = places[trace_id]
-        result: Any = run.results[place]
-        other.rows[place] = row_of(result, table.scale)
-        start = int(table.columns.starts[place])
-        for rank, chunk in enumerate(result.trace.chunks):
-            labels[start + rank] = label_code(chunk.label)
-    columns = {field.name: getattr(table.columns, field.name) for field in fields(Columns)}
-    other.columns = Columns(**{**columns, "labels": labels})
-    return other
+    columns = table.columns.with_labels(run.results.labels)
+    return _table(run, columns, [(row.id, row.query) for row in table.rows])
 
 
 def _restored(run: Run, arrays: Any) -> tuple[Table, JSON]:
     texts = json.loads(arrays["texts"].tobytes())
-    names = texts["metrics"]
-    columns = Columns(metrics=tuple(names), **{name: arrays[name] for name in _ARRAYS})
-    strip, off, given = (arrays[name].tobytes().decode() for name in ("strip", "off", "labelled"))
-    failed = columns.per_trace(columns.grades < 0).tolist()
-    starts, rows = columns.starts.tolist(), []
-    for place, ((position, id_, query, tags), values) in enumerate(
-        zip(texts["rows"], columns.scores.tolist(), strict=True)
-    ):
-        of = slice(starts[place], starts[place + 1])
-        scores = {n: None if v != v else v for n, v in zip(names, values, strict=True)}
-        rows.append(TraceRow(position, id_, query, strip[of], off[of], scores, tuple(tags), failed[place], given[of]))
-    return _table(run, columns, rows), texts["page"]
+    columns = VerdictTable(
+        metrics=tuple(texts["metrics"]),
+        names=tuple(map(tuple, texts["names"])),
+        **{name: arrays[name] for name in _ARRAYS},
+    )
+    return _table(run, columns, texts["rows"]), texts["page"]
 
 
-def _table(run: Run, columns: Columns, rows: list[TraceRow]) -> Table:
+def _table(run: Run, columns: VerdictTable, texts: Iterable[Sequence[str]]) -> Table:
     """Make a table of what is known, without reading the results."""
     table = Table.__new__(Table)
-    table.run, table.most, table.watch, table.rows, table.columns = run, None, None, rows, columns
-    table.scale, table.places = scale_of(run), list(range(len(rows)))
+    table.run, table.most, table.watch, table.columns = run, None, None, columns
+    table.scale, table.places = scale_of(run), list(range(len(columns)))
+    table.rows = table.rows_of(table.places, ((id_, query) for id_, query in texts))
     return table
 
 

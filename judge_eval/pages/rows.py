@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.record import Change
-from judge_eval.runs.columns.packed import Columns, Packer
-from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import VerdictTable
+from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
@@ -88,12 +89,11 @@ def reason_data(outcome: Outcome) -> JSON:
 
 def row_of(result: TraceResult, scale: Scale) -> TraceRow:
     """Make the row of a trace."""
-    query = " ".join(result.trace.query[: 4 * QUERY].split())
     ranks = list(zip(result.trace.chunks, result.outcomes, strict=True))
     return TraceRow(
         position=result.position,
         id=result.trace_id,
-        query=query if len(query) <= QUERY else query[: QUERY - 1] + "…",
+        query=short_query(result.trace.query),
         strip="".join(outcome.sign for _, outcome in ranks),
         off="".join("1" if agrees(c.label, outcome, scale) is False else "0" for c, outcome in ranks),
         scores=result.scores,
@@ -101,6 +101,17 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
         failed=result.failed,
         labelled="".join("0" if chunk.label is None else "1" for chunk, _ in ranks),
     )
+
+
+def known(value: float) -> float | None:
+    """Return a value, None for NaN."""
+    return None if value != value else value
+
+
+def short_query(query: str) -> str:
+    """Return a question as a row shows it."""
+    text = " ".join(query[: 4 * QUERY].split())
+    return text if len(text) <= QUERY else text[: QUERY - 1] + "…"
 
 
 def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None) -> list[TraceRow]:
@@ -137,8 +148,8 @@ def lead_first(names: tuple[str, ...]) -> tuple[str, ...]:
 class Table:
     """The rows of a run with the columns that its figures are made of.
 
-    The run is read once from start to end where all of its rows are wanted. One with more than `most` traces
-    has rows of those that need a look first: those without a value, then those with the worst score.
+    Where all of its rows are wanted the questions are read besides the table. A run with more than `most` traces has
+    rows of those that need a look first: those without a value, then those with the worst score.
     """
 
     run: Run
@@ -148,28 +159,20 @@ class Table:
     rows: list[TraceRow] = field(init=False, default_factory=list)
     places: list[int] = field(init=False, default_factory=list)
     """Where each row's trace stands among the results."""
-    columns: Columns = field(init=False)
+    columns: VerdictTable = field(init=False)
     scale: Scale = field(init=False)
 
     def __post_init__(self) -> None:
         self.scale = scale_of(self.run)
-        names, key = self.run.manifest.metrics, self.run.manifest.intervals.cluster
-        if self.most is not None and len(self.run.results) > self.most:
-            self.columns = columns_of(self.run, names, key, probabilities=True)
+        self.columns = verdict_table(self.run, watch=self.watch)
+        if self.most is not None and len(self.columns) > self.most:
             scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
             if self.metrics and less_is_better(self.metrics[0]):
                 scores = -scores
             worst = np.where(np.isnan(scores), -np.inf, scores)
             self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
             return
-        packer = Packer(names, key, probabilities=True)
-        for result in self.run.results:
-            packer.add(result)
-            self.rows.append(row_of(result, self.scale))
-            if self.watch is not None and len(self.rows) % 1000 == 0:
-                self.watch(len(self.rows))
-        self.columns = packer.done()
-        self.places = list(range(len(self.rows)))
+        self.take(range(len(self.columns)))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -210,7 +213,36 @@ class Table:
     def take(self, places: Sequence[int]) -> None:
         """Hold the rows of these traces, and no others."""
         self.places = sorted(places)
-        self.rows = [row_of(self.run.results[place], self.scale) for place in self.places]
+        results = self.run.results
+        plain = Run(self.run.manifest, results.plain) if isinstance(results, Labelled) else self.run
+        asked = plain.questions(np.array(self.places, dtype=np.int64))
+        self.rows = self.rows_of(self.places, ((each.id, each.query) for each in asked))
+
+    def rows_of(self, places: Sequence[int], texts: Iterable[tuple[str, str]]) -> list[TraceRow]:
+        """Make the rows of some traces, of which `texts` are the ids and questions."""
+        table = self.columns
+        failed, scores = table.per_trace(table.grades < 0), table.scores
+        strips = self.strips(places)
+        off, labelled = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0))
+        return [
+            TraceRow(
+                position=int(table.positions[place]),
+                id=id_,
+                query=short_query(query),
+                strip=strip,
+                off=wrong,
+                scores=dict(zip(table.metrics, map(known, scores[place].tolist()), strict=True)),
+                tags=table.names[table.tags[place]],
+                failed=int(failed[place]),
+                labelled=given,
+            )
+            for place, (id_, query), strip, wrong, given in zip(places, texts, strips, off, labelled, strict=True)
+        ]
+
+    def _signs(self, chunks: NDArray[np.bool_], places: Sequence[int]) -> list[str]:
+        """Return `1` for each chunk of which something holds, else `0`, trace by trace."""
+        drawn, starts = (chunks.astype(np.uint8) + ord("0")).tobytes().decode(), self.columns.starts
+        return [drawn[starts[place] : starts[place + 1]] for place in places]
 
     def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
         """Yield where some chunks stand, what they are and what came of them; the first `LISTED` of them."""

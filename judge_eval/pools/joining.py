@@ -14,7 +14,7 @@ from pydantic import Field
 from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record, uncollected
-from judge_eval.runs.columns.packed import Hashes, Packer, Places, Small, hash_number, passage_number, question_hash
+from judge_eval.runs.columns.table import Hashes, Places, Small, hash_number, passage_number, question_hash
 from judge_eval.runs.folder.describing import made_of
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.records import TraceResult, name_of
@@ -219,8 +219,6 @@ class JoinedBlock:
     joined: Joined
     results: tuple[Sequence[TraceResult], ...]
     """By run those of the pool's questions."""
-    passages: tuple[Hashes, ...]
-    """By run the number of each chunk's title and text."""
     grades: tuple[Small, ...]
     """By run those of its chunks, -1 without a verdict."""
 
@@ -243,8 +241,6 @@ class JoinedRuns:
         self.places = np.array(_common(questions)).T
         """By run, where its results of the common questions are."""
         self._asked = [np.array([asked for _, asked in each], dtype=np.uint64) for each in questions]
-        self.packers: list[Packer | None] = [None] * len(runs)
-        """By run what packs its results as they are read."""
 
     def __len__(self) -> int:
         return len(self.places[0])
@@ -258,29 +254,19 @@ class JoinedRuns:
             numbers = PassageNumbers()
             parts: list[Lists] = []
             results: list[list[TraceResult]] = []
-            passages: list[array[int]] = []
             with uncollected():
-                for run, system, places, asked, packer in zip(
-                    self._runs, self.systems, self.places, self._asked, self.packers, strict=True
-                ):
+                for run, system, places, asked in zip(self._runs, self.systems, self.places, self._asked, strict=True):
                     part, cluster, some = _unread(run), run.manifest.intervals.cluster, places[start : start + BLOCK]
                     part.system = system
                     parts.append(part)
                     results.append([])
-                    passages.append(array("Q"))
-                    # All at once, while a result is at hand.
                     for result, hash_ in zip(run.results_at(some, calls=False), asked[some].tolist(), strict=True):
-                        known = numbers.of(result.trace.chunks)
-                        part.take(result, hash_, cluster, numbers.apart(known))
-                        if packer is not None:
-                            packer.add(result, known)
+                        part.take(result, hash_, cluster, numbers.apart(numbers.of(result.trace.chunks)))
                         results[-1].append(result)
-                        passages[-1].extend(known)
             rows = [(row,) * len(parts) for row in range(len(results[0]))]
             yield JoinedBlock(
                 Join(parts, None, self._settling).into(Joined, (), rows),
                 tuple(results),
-                tuple(np.array(each, dtype=np.uint64) for each in passages),
                 tuple(np.array(part.grades, dtype=np.int8) for part in parts),
             )
 

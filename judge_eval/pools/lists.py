@@ -41,8 +41,6 @@ class KnownChunks:
         chunks = [*chain.from_iterable([result.trace.chunks for result in results])]
         outcomes = [*chain.from_iterable([result.outcomes for result in results])]
         self._grades: list[int] = grades.tolist()
-        self.numbers: list[int] = np.concatenate(block.passages)[shown].tolist()
-        """Of title and text; see `JoinedBlock.passages`."""
         self._shown = [chunks[at] for at in shown.tolist()]
         self._outcomes = [outcomes[at] for at in np.where(fitting < 0, shown, fitting).tolist()]
         self._counted = bytearray(count)
@@ -160,19 +158,15 @@ class Maker:
             order, values = order[kept], values[kept]
         return (order, _starts(questions[order], len(joined.questions))), values
 
-    def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, tuple[Outcome, ...], list[int]]]:
-        """Yield the new list of each question, with the outcomes and the places of its chunks."""
+    def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, tuple[Outcome, ...]]]:
+        """Yield the new list of each question, with the outcomes of its chunks."""
         (order, starts), scores = self.lists(chunks)
         places, values, begins = order.tolist(), scores.tolist(), starts.tolist()
         for row, (question, _) in enumerate(chunks.joined.questions):
             span = slice(begins[row], begins[row + 1])
             trace, listed = chunks.trace(row), chunks.chunks(places[span], values[span])
             fields = {name: getattr(trace, name) for name in Trace.model_fields}
-            yield (
-                trusted(Trace, {**fields, "id": question, "chunks": listed}),
-                chunks.outcomes(places[span]),
-                places[span],
-            )
+            yield trusted(Trace, {**fields, "id": question, "chunks": listed}), chunks.outcomes(places[span])
 
     def _above(self, chunks: KnownChunks, scores: list[Values]) -> tuple[list[RankedLists], list[Values]]:
         """Leave out the chunks beyond the threshold."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import Places
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
@@ -131,8 +132,8 @@ def agreement_slices(
     by: Sequence[SliceBy],
 ) -> tuple[SliceFigure, ...]:
     """Return the figures `SLICED` by slice, of pairs of grades that are counted by trace (`tables_of`, `by_unit`)."""
-    results = list(run.results_at(rows))
-    kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
+    verdicts = verdict_table(run).at(rows)
+    kinds = [slices_of(verdicts, each) for each in dict.fromkeys(by)]
     every = named_figures(np.array(grades, dtype=np.float64))
     tests, drawn = list[SliceTest](), dict[bytes, NDArray[np.float64]]()
     for name in SLICED:

@@ -10,8 +10,8 @@ from judge_eval import limits
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
-from judge_eval.runs.columns import packed
-from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import NO_LABEL, Places, Small, VerdictTable, cluster_codes, find_ids, put_labels
 from judge_eval.runs.folder.labels import given_labels, people_labels, with_labels
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
@@ -69,9 +69,9 @@ def verdicts_as_labels(run: Run) -> Labels:
 class Pairs:
     """Chunks with a verdict and a label, in the run's order, all on one scale."""
 
-    judge: packed.Small
-    human: packed.Small
-    rows: packed.Places
+    judge: Small
+    human: Small
+    rows: Places
     """The place of each one's trace among the run's results."""
     scale: Scale
     """The common scale, with the threshold of the labels."""
@@ -84,7 +84,7 @@ class Pairs:
     notes: tuple[str, ...]
     source: str
     """Where the labels come from."""
-    units: packed.Places
+    units: Places
     """The cluster of each one's trace, numbered; its trace's place if no two traces share a cluster."""
     probable: NDArray[np.float64] | None = None
     """The judge's probability that each chunk is relevant, NaN where it told none; None where it told none of any."""
@@ -127,20 +127,19 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     """Bring verdicts and labels together, chunk by chunk; None takes the dataset's labels and later ones."""
     # Where one of the two is binary and the other graded, the graded one is made binary by its threshold, and
     # a note says so. About 300 bytes a trace of ten chunks are held in memory; labels of a file take more.
-    key = run.manifest.intervals.cluster
-    columns = columns_of(run, (), key, chunk_ids=labels is not None, labels=labels is None, probabilities=True)
+    verdicts = verdict_table(run, labels=labels is None)
     elsewhere = unjudged = 0
     if labels is None:
-        human, source = columns.labels, "the dataset"
+        human, source = verdicts.labels, "the dataset"
         if not (human >= 0).any():
             raise _no_labels()
     elif isinstance(labels, Run):
-        other = columns_of(labels, (), labels.manifest.intervals.cluster, chunk_ids=True)
-        human, source = _others_grades(columns, other), labels.name
+        other = verdict_table(labels)
+        human, source = _others_grades(verdicts, other), labels.name
         elsewhere = int((other.grades >= 0).sum() - (human >= 0).sum())
     else:
-        human, source = np.full_like(columns.labels, packed.NO_LABEL), ", ".join(labels.sources)
-        elsewhere = len(labels.grades) - packed.put_labels(columns, labels.grades, human)
+        human, source = np.full_like(verdicts.labels, NO_LABEL), ", ".join(labels.sources)
+        elsewhere = len(labels.grades) - put_labels(verdicts, labels.grades, human)
         unjudged = labels.unjudged
     scale = scale_of(run)
     graded = human[human >= 0]
@@ -154,27 +153,27 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         notes.append(f"the labels were converted to binary: relevant from {theirs.relevant}")
     if unjudged:
         notes.append(f"{unjudged} judgments below 0 are not labels: in the pool, but not judged")
-    codes = packed.cluster_codes(columns.clusters)
-    labelled, judged = human >= 0, columns.grades >= 0
+    codes = cluster_codes(verdicts.clusters)
+    labelled, judged = human >= 0, verdicts.grades >= 0
     both = labelled & judged
     if not both.any():
         raise DataError(
             f"no chunk of this run has both a verdict and a label in {source}; check the ids"
             + (_ids_beside(run, labels) if isinstance(labels, Labels) else "")
         )
-    judged_so, labelled_so = columns.grades[both], human[both]
-    probable = columns.probabilities[both]
+    judged_so, labelled_so = verdicts.grades[both], human[both]
+    probable = verdicts.probabilities[both]
     return Pairs(
         judge=judged_so if same else (judged_so >= scale.relevant).astype(np.int8),
         human=labelled_so if same else (labelled_so >= theirs.relevant).astype(np.int8),
-        rows=columns.rows[both],
+        rows=verdicts.rows[both],
         scale=theirs if same else BINARY,
         failed=int((labelled & ~judged).sum()),
         unlabelled=int((judged & ~labelled).sum()),
         elsewhere=elsewhere,
         notes=tuple(notes),
         source=source,
-        units=columns.rows[both] if codes is None else np.array(codes)[columns.rows[both]],
+        units=verdicts.rows[both] if codes is None else np.array(codes)[verdicts.rows[both]],
         probable=None if np.isnan(probable).all() else probable,
     )
 
@@ -191,9 +190,7 @@ def _ids_beside(run: Run, labels: Labels) -> str:
     return hint
 
 
-def tables_of(
-    judge: packed.Small, human: packed.Small, rows: packed.Places, grades: range
-) -> tuple[NDArray[np.float64], packed.Places]:
+def tables_of(judge: Small, human: Small, rows: Places, grades: range) -> tuple[NDArray[np.float64], Places]:
     """Count the pairs of grades of each trace, shape (traces, q, q) for q grades, and return their places."""
     # Grades and labels are of the same chunks, shape (n,); `rows` is the place of each one's trace, ascending.
     q = len(grades)
@@ -210,7 +207,7 @@ def tables_of(
     return tables, traces
 
 
-def by_unit(tables: NDArray[np.float64], units: packed.Places) -> tuple[NDArray[np.float64], packed.Places]:
+def by_unit(tables: NDArray[np.float64], units: Places) -> tuple[NDArray[np.float64], Places]:
     """Add up the tables of traces that belong together, one unit to intervals; return also the unit of each trace."""
     codes = np.unique(units, return_inverse=True)[1].reshape(-1)
     sums = np.zeros((codes.max() + 1, *tables.shape[1:]))
@@ -218,16 +215,19 @@ def by_unit(tables: NDArray[np.float64], units: packed.Places) -> tuple[NDArray[
     return sums, codes
 
 
-def _others_grades(columns: packed.Columns, other: packed.Columns) -> packed.Small:
-    out = np.full_like(columns.labels, packed.NO_LABEL)
-    for row, there in enumerate(packed.find_ids(columns.ids, other.ids).tolist()):
-        if there < 0:
-            continue
-        mine, theirs = slice(*columns.starts[row : row + 2]), slice(*other.starts[there : there + 2])
-        if columns.chunk_ids[mine].tobytes() == other.chunk_ids[theirs].tobytes():
-            out[mine] = other.grades[theirs]
-        else:
-            pairs = zip(other.chunk_ids[theirs].tolist(), other.grades[theirs].tolist(), strict=True)
-            grades = dict(pairs)
-            out[mine] = [grades.get(chunk, packed.NO_LABEL) for chunk in columns.chunk_ids[mine].tolist()]
-    return np.maximum(out, packed.NO_LABEL)
+def _others_grades(mine: VerdictTable, other: VerdictTable) -> Small:
+    """Return the grades that another table has for each chunk, by ids of traces and chunks."""
+    out = np.full_like(mine.labels, NO_LABEL)
+    there = find_ids(mine.ids, other.ids)
+    alike = np.flatnonzero(there >= 0)
+    alike = alike[mine.sizes[alike] == other.sizes[there[alike]]]
+    rows, ours, _ = mine.chunks_of(alike)
+    _, theirs, _ = other.chunks_of(there[alike])
+    differ = np.bincount(rows[mine.chunk_ids[ours] != other.chunk_ids[theirs]], minlength=len(alike)) > 0
+    same = ~differ[rows]
+    out[ours[same]] = other.grades[theirs[same]]
+    for row in np.setdiff1d(np.flatnonzero(there >= 0), alike[~differ]).tolist():  # other chunks, or in another order
+        here, at = slice(*mine.starts[row : row + 2]), slice(*other.starts[there[row] : there[row] + 2])
+        grades = dict(zip(other.chunk_ids[at].tolist(), other.grades[at].tolist(), strict=True))
+        out[here] = [grades.get(chunk, NO_LABEL) for chunk in mine.chunk_ids[here].tolist()]
+    return np.maximum(out, NO_LABEL)

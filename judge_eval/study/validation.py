@@ -13,6 +13,7 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
+from judge_eval.runs.columns.reading import verdict_table
 from judge_eval.runs.folder.describing import models_of, prompt_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
@@ -100,12 +101,12 @@ def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[Val
     Raises:
         DataError: There is no label.
     """
-    labels, results = labels_of(run), list(run.results)
+    labels = labels_of(run)
     rows = [_row(run, name, "", labels, {} if systems is None else _systems(run, labels, systems))]
-    languages = slices_of(results, "language", guess=False)
-    names = sorted(frozenset[str]().union(*languages))
+    languages = slices_of(verdict_table(run), "language", guess=False)
+    names = languages.names
     for language in names if len(names) > 1 else ():
-        here = {r.trace_id for r, own in zip(results, languages, strict=True) if language in own}
+        here = {each.id for each in run.questions(np.flatnonzero(languages.inside(language)))}
         part = Labels({key: grade for key, grade in labels.grades.items() if key[0] in here}, sources=labels.sources)
         if part.grades:
             rows.append(_row(run, name, language, part, {}))

@@ -11,7 +11,7 @@ from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.record import first_relevant
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns.packed import pack
+from judge_eval.runs.columns.table import table_from
 from judge_eval.safe_text import signed_pair
 from tests.support.examples import examples
 from tests.support.verdicts import judged, traces_of
@@ -150,7 +150,7 @@ def test_first_relevant_ranks() -> None:
     """Ranks count from 1; nothing relevant is 0, a failed verdict before it -1, an empty list 0."""
     lists = {"t00": "abg", "t01": "g", "t02": "ab", "t03": "", "t04": "a!g"}
     run = run_of(lists, grades={(n, "!"): RefusedError("no") for n in lists})
-    columns = pack(run.results, run.manifest.metrics)
+    columns = table_from(run.results, run.manifest.metrics)
     assert first_relevant(columns, np.arange(5), 1).tolist() == [3, 1, 0, 0, -1]
     assert first_relevant(columns, np.array([3, 0]), 1).tolist() == [0, 3]
 

@@ -12,7 +12,8 @@ import pytest
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.export.tables import table_of, write_parquet
 from judge_eval.export.text import csv_lines
-from judge_eval.runs.columns.parquet import columns_of, write_parts
+from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.columns.reading import verdict_table
 from tests.support.asking_decisions import row
 from tests.support.deciding import cascaded
 
@@ -50,4 +51,4 @@ def test_parquet_parts_hold_the_stages(tmp_path: Path) -> None:
     stages = [outcome.stage for outcome in run.results[0].outcomes]
     assert parquet.read_table(verdicts)["stage"].to_pylist() == stages
     assert set(stages) >= {"cheap"}
-    assert len(columns_of(EvalRun.load(run.folder), run.manifest.metrics, "cluster")) == 1
+    assert len(verdict_table(EvalRun.load(run.folder), run.manifest.metrics, "cluster")) == 1

@@ -150,7 +150,7 @@ def test_sweeps_and_comparisons_read_the_same_numbers(systems: list[list[list[Ro
         report = sweep(runs, "k=0,60", metric="AP@3", seed=seed, **recipe) if any(_known(s) for s in systems) else None
         lists = NewLists(runs, Recipe(**recipe))
         with lists.evaluator() as evaluator:
-            made = lists.run(evaluator, compares=True)
+            made = lists.run(evaluator)
     for point in report.points if report else ():
         tried = what_if(runs, metrics=["AP@3"], **{**recipe, "fuse": f"rrf:k={point.value}"})
         if point.mean.value is not None and tried["AP@3"] is not None:
@@ -178,7 +178,7 @@ def test_questions_that_one_run_lacks_stay_in_comparisons(tmp_path: Path) -> Non
     with mock.patch.object(joining, "BLOCK", 2):
         lists = NewLists([first, second], Recipe(fuse="combsum"))
         with lists.evaluator() as evaluator:
-            made = lists.run(evaluator, out=tmp_path, compares=True)
+            made = lists.run(evaluator, out=tmp_path)
     assert [result.trace_id for result in made.results] == [f"q{n}" for n in sorted(order)]
     for run, comparison, alone in zip((first, second), lists.compared(made, 10), (2, 0), strict=True):
         assert comparison == run.compare(made, metrics=METRICS)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.runs.scoring.slices import corrected_slices, slice_tests, slices_of
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.scoring.slices import Slices, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import cohen_kappa
 from judge_eval.study.agree import agree
 from tests.support.verdicts import judged, traces_of
@@ -35,7 +36,8 @@ def test_a_language_that_is_worse_is_seen() -> None:
     """German questions find nothing; sources, which do not matter, differ in nothing; ten rare traces cannot say."""
     run = run_of({(n, "a") for k, n in enumerate(NAMES) if k % 2 == 0})
     results = list(run.results)
-    kinds = [(by, slices_of(results, by)) for by in ("language", "source", "tag", "length")]
+    table = verdict_table(run)
+    kinds = [slices_of(table, by) for by in ("language", "source", "tag", "length")]
     values = [result.scores["P@3"] or 0.0 for result in results]
     mapping = {(f.by, f.name): f for f in corrected_slices(slice_tests("P@3", values, kinds))}
     assert mapping["language", "de"].verdict == "differs"
@@ -46,13 +48,18 @@ def test_a_language_that_is_worse_is_seen() -> None:
     assert sum(f.n for (by, _), f in mapping.items() if by == "length") == len(NAMES)
 
 
+def tagged(sets: list[frozenset[str]]) -> Slices:
+    """Return these slices, by tag."""
+    return Slices("tag", np.arange(len(sets)), tuple(sets))
+
+
 @pytest.mark.parametrize("draws", [17, pytest.param(60, marks=pytest.mark.slow)])
 def test_holm_keeps_false_alarms_rare(draws: int) -> None:
     """With ten slices and no difference, of 60 draws at most 7 have any slice that differs; of few none beyond 2."""
     rng = np.random.default_rng(1)
     sets = [frozenset([f"s{k % 5}", f"r{k % 7}"]) for k in range(280)]
     alarms = sum(
-        any(f.verdict == "differs" for f in corrected_slices(slice_tests("x", rng.random(280), [("tag", sets)])))
+        any(f.verdict == "differs" for f in corrected_slices(slice_tests("x", rng.random(280), [tagged(sets)])))
         for _ in range(draws)
     )
     assert alarms <= 7 * draws // 60 + (draws < 60)
@@ -126,9 +133,10 @@ def test_kappa_that_is_undefined_cannot_say() -> None:
 def test_a_language_is_stated_or_guessed(query: str, metadata: dict[str, str], tags: list[str], language: str) -> None:
     """Metadata and tags state a language; else the script of the question stands in brackets, unless it must not."""
     run = judged(traces_of({"q": "a"}, q={"query": query, "metadata": metadata, "tags": tags}), {})
-    assert slices_of(run.results, "language") == [frozenset([language])]
-    stated = frozenset() if language.startswith("(") else frozenset([language])
-    assert slices_of(run.results, "language", guess=False) == [stated]
+    table = verdict_table(run)
+    assert slices_of(table, "language").names == [language]
+    stated = [] if language.startswith("(") else [language]
+    assert slices_of(table, "language", guess=False).names == stated
 
 
 @pytest.mark.parametrize(
@@ -144,7 +152,7 @@ def test_hit_rates_by_chance_name_no_slice(clustered: bool, draws: int) -> None:
         tests = [
             test
             for name in ("Hit@1", "Hit@2")
-            for test in slice_tests(name, (rng.random(200) < 0.9) * 1.0, [("tag", sets)], clusters)
+            for test in slice_tests(name, (rng.random(200) < 0.9) * 1.0, [tagged(sets)], clusters)
         ]
         alarms += any(each.verdict == "differs" for each in corrected_slices(tests))
     assert alarms <= draws / 10

@@ -8,8 +8,8 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns import packed
-from judge_eval.runs.columns.packed import Columns
+from judge_eval.runs.columns import reading
+from judge_eval.runs.columns.table import NAMED, VerdictTable
 from judge_eval.schema import Trace
 from tests.support.verdicts import judged, traces_of
 
@@ -39,17 +39,21 @@ def made(out: Path, seed: int = 0) -> EvalRun:
     return EvalRun.load(run.folder)
 
 
-def same(first: Columns, other: Columns) -> None:
-    """Check that two columns hold the same."""
+def same(first: VerdictTable, other: VerdictTable) -> None:
+    """Check that two tables hold the same; names may stand in another order."""
     assert first.metrics == other.metrics
-    for each in fields(Columns)[1:]:
-        np.testing.assert_array_equal(getattr(first, each.name), getattr(other, each.name), err_msg=each.name)
+    for each in fields(VerdictTable):
+        one, two = getattr(first, each.name), getattr(other, each.name)
+        if each.name in NAMED:
+            assert [first.names[code] for code in one] == [other.names[code] for code in two], each.name
+        elif each.name not in ("metrics", "names"):
+            np.testing.assert_array_equal(one, two, err_msg=each.name)
 
 
 def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make packing the results fail, so that only the parts can have been read."""
+    """Make reading the results fail, so that only the parts can have been read."""
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the results were read in place of the parts")
 
-    monkeypatch.setattr(packed, "pack", never)
+    monkeypatch.setattr(reading, "_read", never)

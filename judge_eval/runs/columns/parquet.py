@@ -1,9 +1,8 @@
 """The Parquet files beside a run's results: writing them, and reading the columns of a run from them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import is_plain, open_plain, replacing, write_atomically
 from judge_eval.installed import import_extra
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.columns import packed
+from judge_eval.runs.columns import table
 from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
 from judge_eval.runs.folder.journal import ResultsFile, cluster_of
-from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.folder.run_files import MANIFEST, TRACES, VERDICTS, locked, os_errors
@@ -69,14 +67,15 @@ def load_arrow() -> tuple[Any, Any]:
 
 def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
     size = results.stat().st_size
-    return {"v": 1, "bytes": size, "sha256": sha256_of(results), "metrics": list(metrics), "cluster": cluster}
+    return {"v": 2, "bytes": size, "sha256": sha256_of(results), "metrics": list(metrics), "cluster": cluster}
 
 
 def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
     fields = [
         ("position", "int64"), ("trace_id", "string"), ("chunks", "int32"), ("failed", "int32"),
         ("relevant_total", "int64"), ("tags", arrow.list_(arrow.string())), ("cluster", "string"),
-        ("question", "uint64"), ("offset", "int64"), ("line", "int64"),
+        ("question", "uint64"), ("letters", "int64"), ("languages", arrow.list_(arrow.string())),
+        ("scripts", "string"), ("sources", arrow.list_(arrow.string())), ("offset", "int64"), ("line", "int64"),
     ]  # fmt: skip
     return arrow.schema([*fields, *((name, "float64") for name in metrics)])
 
@@ -98,16 +97,21 @@ def _blocks(
     chunks: list[dict[str, Any]] = []
     for result, (offset, line) in zip(results, places, strict=True):
         trace = result.trace
-        question = packed.question_hash(trace.query, trace.reference, trace.answer)
+        question = table.question_hash(trace.query, trace.reference, trace.answer)
+        tags, languages, (script,), sources = table.named_of(trace)
         row = {
             "position": result.position,
             "trace_id": result.trace_id,
             "chunks": len(trace.chunks),
             "failed": result.failed,
             "relevant_total": trace.relevant_total,
-            "tags": list(trace.tags),
+            "tags": list(tags),
             "cluster": cluster_of(trace, cluster),
-            "question": packed.hash_number(question),
+            "question": table.hash_number(question),
+            "letters": sum(len(chunk.text) for chunk in trace.chunks),
+            "languages": list(languages),
+            "scripts": script,
+            "sources": list(sources),
             "offset": offset,
             "line": line,
         }
@@ -127,14 +131,14 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "rank": rank,
             "chunk_id": chunk.id,
             **{name: getattr(outcome, name, None) for name in ("grade", "relevant", "confidence", "stage", "why")},
-            "label": None if chunk.label is None else packed.label_code(chunk.label),
-            "passage": packed.passage_number(chunk.title, chunk.text),
+            "label": None if chunk.label is None else table.label_code(chunk.label),
+            "passage": table.passage_number(chunk.title, chunk.text),
         }
 
 
 def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
     """Return whether Parquet files hold the wanted columns and were made from the current results."""
-    if not isinstance(origin, dict) or origin.get("v") != 1 or origin.get("cluster") != cluster:
+    if not isinstance(origin, dict) or origin.get("v") != 2 or origin.get("cluster") != cluster:
         return False
     if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
         return False
@@ -177,39 +181,14 @@ def _rows_of(file: Any) -> Iterator[dict[str, Any]]:
 
 
 _ROWS = 32_768
-_COLUMNS = ("trace_id", "question", "cluster", "chunks", "offset", "line")
+_NUMBERS = {
+    "position": "positions", "question": "questions", "chunks": "sizes", "letters": "letters", "offset": "offset",
+    "line": "line",
+}  # fmt: skip
+"""VerdictTable of numbers in `traces.parquet`, and what a table calls them."""
 
 
-def columns_of(
-    run: Run,
-    metrics: Sequence[str],
-    cluster: str,
-    *,
-    chunk_ids: bool = False,
-    labels: bool = False,
-    probabilities: bool = False,
-) -> packed.Columns:
-    """Return the columns of a run: from its Parquet files if they match the results, else from these."""
-    later_labels: Mapping[tuple[str, str], int] = {}
-    if isinstance(run.results, Labelled):
-        later_labels, run = run.results.labels, Run(run.manifest, run.results.plain, run.folder)
-    elif labels and run.folder is not None:
-        there = given_labels(run.folder).items()
-        later_labels = {key: label.label for key, label in there if label.label is not None}
-    names, wanted = tuple(metrics), chunk_ids or bool(later_labels)
-    columns = _from_parts(run, names, cluster, wanted, probabilities)
-    if columns is None:
-        columns = packed.pack(run.results, names, cluster, chunk_ids=wanted, probabilities=probabilities)
-    if later_labels:
-        changed = columns.labels.copy()
-        packed.put_labels(columns, later_labels, changed)
-        columns = replace(columns, labels=changed)
-    return columns
-
-
-def _from_parts(
-    run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: bool, probabilities: bool
-) -> packed.Columns | None:
+def table_from_parts(run: Run, metrics: tuple[str, ...], cluster: str) -> table.VerdictTable | None:
     """Read the Parquet files; None if there are none, or they are of other results."""
     results = run.results
     if not isinstance(results, ResultsFile) or run.folder is None:
@@ -236,59 +215,70 @@ def _from_parts(
             origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
             if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
                 return None
-            columns, places = _read(traces, verdicts, metrics, chunk_ids, probabilities)
-            return columns if results.placed(places, origins[0]["sha256"]) else None
+            read, places = _read(traces, verdicts, metrics)
+            return read if results.placed(places, origins[0]["sha256"]) else None
     except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
         return None
 
 
-def _read(
-    traces: Any, verdicts: Any, metrics: tuple[str, ...], chunk_ids: bool, probabilities: bool
-) -> tuple[packed.Columns, NDArray[np.int64]]:
+def _read(traces: Any, verdicts: Any, metrics: tuple[str, ...]) -> tuple[table.VerdictTable, NDArray[np.int64]]:
     n, m = traces.metadata.num_rows, verdicts.metadata.num_rows
-    ids, questions = np.empty((n, 2), np.uint64), np.empty(n, np.uint64)
-    clusters, sizes = np.zeros(n, np.uint64), np.empty(n, np.int64)
-    scores, places = np.empty((n, len(metrics))), np.empty((n, 2), np.int64)
+    numbers: dict[str, Any] = {name: np.empty(n, np.int64) for name in _NUMBERS.values()}
+    numbers["questions"] = np.empty(n, np.uint64)
+    ids, clusters, scores = np.empty((n, 2), np.uint64), np.zeros(n, np.uint64), np.empty((n, len(metrics)))
+    codes, names = {name: np.empty(n, np.int32) for name in table.NAMED}, dict[tuple[str, ...], int]()
     at = 0
-    for batch in traces.iter_batches(_ROWS, columns=[*_COLUMNS, *metrics], use_threads=False):
+    wanted = ["trace_id", "cluster", *_NUMBERS, *table.NAMED, *metrics]
+    for batch in traces.iter_batches(_ROWS, columns=wanted, use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
-        ids[here] = packed.id_hashes(columns["trace_id"].to_pylist())
-        questions[here] = columns["question"].to_numpy()
-        sizes[here] = columns["chunks"].to_numpy()
-        places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()
+        ids[here] = table.id_hashes(columns["trace_id"].to_pylist())
+        for name, called in _NUMBERS.items():
+            numbers[called][here] = columns[name].to_numpy()
+        for name in table.NAMED:
+            listed = [(each,) if isinstance(each, str) else tuple(each) for each in columns[name].to_pylist()]
+            codes[name][here] = [names.setdefault(each, len(names)) for each in listed]
         if columns["cluster"].null_count < len(batch):
-            clusters[here] = packed.cluster_hashes(columns["cluster"].to_pylist())
+            clusters[here] = table.cluster_hashes(columns["cluster"].to_pylist())
         for column, name in enumerate(metrics):
             scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
-    names, passages = np.empty(m if chunk_ids else 0, np.uint64), np.empty(m, np.uint64)
-    grades, labels = np.empty(m, np.int8), np.empty(m, np.int8)
-    likely = np.empty(m if probabilities else 0)
+    chunk_ids, passages = np.empty(m, np.uint64), np.empty(m, np.uint64)
+    grades, labels, likely = np.empty(m, np.int8), np.empty(m, np.int8), np.empty(m)
     at = 0
-    wanted = [*(["chunk_id"] if chunk_ids else []), *(["confidence"] if probabilities else [])]
-    wanted += ["grade", "why", "label", "passage"]
+    wanted = ["chunk_id", "confidence", "grade", "why", "label", "passage"]
     for batch in verdicts.iter_batches(_ROWS, columns=wanted, use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
-        if chunk_ids:
-            ids_of_chunks = columns["chunk_id"]
-            hashes = [packed.hash_number(packed.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
-            names[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
-        if probabilities:
-            likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
+        ids_of_chunks = columns["chunk_id"]
+        hashes = [table.hash_number(table.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
+        chunk_ids[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
+        likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
         passages[here] = columns["passage"].to_numpy()
         grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)
         failed = columns["grade"].is_null().to_numpy(zero_copy_only=False)
         if failed.any():
-            whys = [packed.WHYS.index(why) for why in columns["why"].drop_null().to_pylist()]
+            whys = [table.WHYS.index(why) for why in columns["why"].drop_null().to_pylist()]
             grades[here][failed] = -1 - np.array(whys)
-        labels[here] = columns["label"].fill_null(packed.NO_LABEL).to_numpy(zero_copy_only=False)
+        labels[here] = columns["label"].fill_null(table.NO_LABEL).to_numpy(zero_copy_only=False)
+    sizes = numbers.pop("sizes")
     if at != m or int(sizes.sum()) != m:
         raise ValueError("the parts do not fit together")
-    starts = offsets_of(sizes)
-    return (
-        packed.Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels, likely),
-        places,
+    places = np.column_stack([numbers.pop("offset"), numbers.pop("line")])
+    read = table.VerdictTable(
+        metrics=metrics,
+        ids=ids,
+        clusters=clusters,
+        scores=scores,
+        names=tuple(names),
+        starts=offsets_of(sizes),
+        chunk_ids=chunk_ids,
+        passages=passages,
+        grades=grades,
+        labels=labels,
+        likely=np.empty(0) if np.isnan(likely).all() else likely,
+        **numbers,
+        **codes,
     )
+    return read, places

@@ -22,6 +22,7 @@ from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.integrity import ResultsCheck, check_results, fits, sealed_file
+from judge_eval.runs.folder.lines import TraceLine
 from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
 from judge_eval.schema import Trace
@@ -32,7 +33,7 @@ TRACE_KEYS = ("trace_id", "traceId")
 """What tracing tools call the trace that a retrieval belongs to."""
 
 
-def cluster_of(trace: Trace, key: str) -> str | None:
+def cluster_of(trace: Trace | TraceLine, key: str) -> str | None:
     """Return the id of a trace's cluster, by a key of its metadata, or None; what is not text goes by its JSON."""
     # Under the default key, retrievals of one agent trace are a cluster: their `trace_id` (`traceId`) counts
     # where there is no `cluster`.
@@ -238,25 +239,55 @@ class ResultsFile(Sequence[TraceResult]):
             self._unused = False
             self._entries = self._entries if self.unchanged() else None
         if self._entries is None:
-            offsets, positions = array("q"), array("q")
-            manifest = self.manifest
-            digest, count = (manifest.seal, manifest.counted) if manifest else (None, None)
-            check = ResultsCheck(self.path, digest, count)
-            for number, (offset, line) in enumerate(whole_lines(self.path), 1):
-                check.add(line)
-                offsets.append(offset)
-                positions.append(_position(line, self.path, number))
-            where = np.array(positions, dtype=np.int64)
-            entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
-            if (np.diff(where) <= 0).any():
-                order = np.argsort(where, kind="stable")
-                last = np.append(np.diff(where[order]) > 0, True)
-                entries = entries[order[last]]
-            check.conclude(len(entries))
-            if check.expected is not None:  # what has no digest may still be written
-                self._stamp = self.stamp()
-            self._entries = entries
+            self._scan()
+        assert self._entries is not None
         return self._entries
+
+    def _scan(self, take: Callable[[bytes, int], None] | None = None) -> NDArray[np.int64] | None:
+        """Find and check all lines; see `read`."""
+        offsets, positions = array("q"), array("q")
+        manifest = self.manifest
+        digest, count = (manifest.seal, manifest.counted) if manifest else (None, None)
+        check = ResultsCheck(self.path, digest, count)
+        for number, (offset, line) in enumerate(whole_lines(self.path), 1):
+            check.add(line)
+            offsets.append(offset)
+            positions.append(_position(line, self.path, number))
+            if take is not None:
+                take(line, number)
+        where, order = np.array(positions, dtype=np.int64), None
+        entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
+        if (np.diff(where) <= 0).any():
+            order = np.argsort(where, kind="stable")
+            order = order[np.append(np.diff(where[order]) > 0, True)]
+            entries = entries[order]
+        check.conclude(len(entries))
+        if check.expected is not None:  # what has no digest may still be written
+            self._stamp = self.stamp()
+        self._entries = entries
+        return order
+
+    def read(self, take: Callable[[bytes, int], None]) -> NDArray[np.int64] | None:
+        """Give every line with its number to `take`, checking them meanwhile if nobody has yet.
+
+        Returns:
+            Which of the lines count, in order; None if all do, as they were given.
+        """
+        if self._entries is not None and self.unchanged():
+            for number, line in self._lines(self._entries):
+                take(line, number)
+            return None
+        try:
+            return self._scan(take)
+        except (RunError, ValueError):
+            if self.manifest is not None and self.manifest.seal is not None:  # which lines were changed is known
+                check_results(self.path, self.manifest.seal, self.manifest.counted)
+            raise
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the lines are known to be as they were written."""
+        return self.manifest is not None and self.manifest.seal is not None
 
     def placed(self, places: NDArray[np.int64], sha256: str) -> bool:
         """Take over stored places if they are of results with this digest, and return whether they are."""
@@ -299,9 +330,9 @@ class ResultsFile(Sequence[TraceResult]):
         for number, line in self._lines(self.places):
             yield _position(line, self.path, number), line, number
 
-    def questions(self) -> Iterator[AskedTrace]:
+    def questions(self, places: NDArray[np.int64] | None = None) -> Iterator[AskedTrace]:
         """Yield what each result is about, reading no more of its line where that is written as usual."""
-        for number, line in self._lines(self.places):
+        for number, line in self._lines(self.places if places is None else self.places[places]):
             start = line.find(_TRACE)
             end = line.find(_CHUNKS, start)
             try:
@@ -310,9 +341,8 @@ class ResultsFile(Sequence[TraceResult]):
                 yield AskedTrace.of(read_result(line, self.path, number).trace)
 
     def _read(self, entries: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        sealed = self.manifest is not None and self.manifest.seal is not None
         for number, line in self._lines(entries):
-            yield read_result(line if calls else _without_calls(line), self.path, number, sealed=sealed)
+            yield read_result(line if calls else _without_calls(line), self.path, number, sealed=self.sealed)
 
     def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
         with open_plain(self.path) as file:

@@ -129,11 +129,12 @@ class Run:
             return self.results.at(places, calls)
         return (self.results[place] for place in places.tolist())
 
-    def questions(self) -> Iterator[AskedTrace]:
-        """Yield what each result is about."""
+    def questions(self, places: NDArray[np.int64] | None = None) -> Iterator[AskedTrace]:
+        """Yield what each result is about, or those at some places."""
         if isinstance(self.results, ResultsFile):
-            return self.results.questions()
-        return (AskedTrace.of(result.trace) for result in self.results)
+            return self.results.questions(places)
+        results = self.results if places is None else self.results_at(places)
+        return (AskedTrace.of(result.trace) for result in results)
 
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""

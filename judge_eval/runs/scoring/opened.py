@@ -1,11 +1,11 @@
-"""What failed verdicts leave open of a run in columns: bounds and expected values of its scores."""
+"""What failed verdicts leave open of a table: bounds and expected values of its scores."""
 
 from contextlib import suppress
 
 import numpy as np
 
 from judge_eval.errors import ConfigError, MetricError, UnknownNameError
-from judge_eval.runs.columns.packed import Columns
+from judge_eval.runs.columns.table import VerdictTable
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores
@@ -13,13 +13,13 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 
 
-def opened(run: Run, columns: Columns) -> FilledColumn:
+def opened(run: Run, table: VerdictTable) -> FilledColumn:
     """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
-    failed = columns.per_trace(columns.grades < 0) > 0
-    rows = np.flatnonzero(np.isnan(columns.scores).any(axis=1))
+    failed = table.per_trace(table.grades < 0) > 0
+    rows = np.flatnonzero(np.isnan(table.scores).any(axis=1))
     if not rows.size:
-        return FilledColumn(columns.scores, columns.scores, columns.scores)
-    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in columns.metrics}
+        return FilledColumn(table.scores, table.scores, table.scores)
+    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in table.metrics}
     traces: dict[int, GradedTrace] = {}
     for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
         traces[row] = GradedTrace.of(result.trace, result.outcomes)
@@ -28,11 +28,11 @@ def opened(run: Run, columns: Columns) -> FilledColumn:
                 bounds[name][row] = ends
     expected: dict[int, dict[str, float]] = {}
     with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
-        scorer = Scorer(columns.metrics, scale_of(run))
-        expected = expected_scores(scorer, traces, columns.grades, columns.starts)
+        scorer = Scorer(table.metrics, scale_of(run))
+        expected = expected_scores(scorer, traces, table.grades, table.starts)
     incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
     made = []
-    for place, name in enumerate(columns.metrics):
+    for place, name in enumerate(table.metrics):
         wanted = {row: values[name] for row, values in expected.items() if name in values}
-        made.append(FilledColumn.of(columns.scores[:, place], bounds[name], wanted, incomplete))
+        made.append(FilledColumn.of(table.scores[:, place], bounds[name], wanted, incomplete))
     return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

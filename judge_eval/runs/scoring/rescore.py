@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.digest import digest_parts
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
+from judge_eval.runs.columns.reading import keep_table, verdict_table
 from judge_eval.runs.folder.graded import ABSTAINS
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
@@ -111,6 +114,10 @@ def rescore(
         judge["reader"] = {"run": str(reader.manifest.id), "backend": reader.manifest.backend}
     tally = run.manifest.tally.but(**counts.tally())
     computed = figures(index, scorer, chosen)
+    if results.keeps_outcomes:
+        scores = np.column_stack([np.array(index.scores[name]) for name in scorer.names])
+        table = replace(verdict_table(run, (), chosen.cluster), metrics=scorer.names, scores=scores)
+        keep_table(results, chosen.cluster, table)
     return run.but(
         run.manifest.but(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
     )
@@ -189,6 +196,11 @@ class _Rescored(Sequence[TraceResult]):
         self._results, self._scorer = results, scorer
         self._threshold, self._mapping, self._chances = threshold, mapping, chances
 
+    @property
+    def keeps_outcomes(self) -> bool:
+        """Whether only scores are others."""
+        return self._threshold is None and self._mapping is None
+
     def __len__(self) -> int:
         return len(self._results)
 
@@ -204,7 +216,7 @@ class _Rescored(Sequence[TraceResult]):
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
         if self._chances is not None:
             results = [result.but(trace=read_by(result.trace, self._chances)) for result in results]
-        if self._threshold is None and self._mapping is None:
+        if self.keeps_outcomes:
             return scored_again(results, self._scorer)
         mapped = iter(self._mapped(results))
         decided = [

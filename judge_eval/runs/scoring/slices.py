@@ -1,22 +1,19 @@
 """Figures by slice: by tag, language, length or source of traces, each tested and corrected for their number."""
 
 import math
-import re
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.record import Record
-from judge_eval.runs.columns.packed import cluster_codes
-from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.records import SliceBy, TraceResult
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import VerdictTable, cluster_codes
+from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.opened import opened
-from judge_eval.schema import Trace
 from judge_eval.stats import holm, sign_flip_test
 from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
 from judge_eval.stats.distributions import t_ppf, t_sf
@@ -57,57 +54,50 @@ class SliceFigure(Record):
     verdict: SliceVerdict
 
 
-def slices_of(results: Sequence[TraceResult], by: SliceBy, *, guess: bool = True) -> list[frozenset[str]]:
-    """Return the slices of each trace.
+@dataclass(frozen=True, slots=True, eq=False)
+class Slices:
+    """The slices of each trace, by one kind."""
+
+    by: SliceBy
+    codes: Ints
+    """The place of each trace's slices in `sets`."""
+    sets: tuple[frozenset[str], ...]
+
+    @property
+    def names(self) -> list[str]:
+        """All slices, in alphabetical order."""
+        return sorted(frozenset[str]().union(*(self.sets[code] for code in np.unique(self.codes))))
+
+    def inside(self, name: str) -> NDArray[np.bool_]:
+        """Return which traces are in a slice."""
+        return np.array([name in each for each in self.sets], dtype=np.bool_)[self.codes]
+
+
+def slices_of(table: VerdictTable, by: SliceBy, *, guess: bool = True) -> Slices:
+    """Return the slices of each trace of a table.
 
     `language` and `source` are those of the trace's metadata, else of its chunks'; `length` is the quarter of the
     traces by the characters of their chunks. A language may also be `lang` or a tag such as `lang:de`; with `guess` the
     script of the question, in brackets, stands for one that is not stated.
     """
-    if by == "tag":
-        return [frozenset(result.trace.tags) for result in results]
     if by == "length":
-        sizes = np.array([sum(len(c.text) for c in result.trace.chunks) for result in results])
+        sizes = table.letters
         cuts = np.unique(np.quantile(sizes, [0.25, 0.5, 0.75], method="lower")) if sizes.size else sizes
-        quarters = np.searchsorted(cuts, sizes, side="left")
-        ends = {int(q): sizes[quarters == q] for q in np.unique(quarters)}
-        names = {q: f"{part.min():,} to {part.max():,} characters" for q, part in ends.items()}
-        return [frozenset([names[int(q)]]) for q in quarters]
-    out = []
-    for result in results:
-        own = result.trace.metadata.get(by) or (_stated_elsewhere(result.trace) if by == "language" else None)
-        every = [own] if own else [chunk.metadata.get(by) for chunk in result.trace.chunks]
-        out.append(frozenset(str(value) for value in every if value))
-    if by == "language" and guess:
-        return [own or frozenset([_script(result.trace.query)]) for own, result in zip(out, results, strict=True)]
-    return out
-
-
-def _stated_elsewhere(trace: Trace) -> str | None:
-    """Return the language by `lang` of the metadata, or by a tag such as `lang:de`."""
-    tags = (re.fullmatch(r"lang(?:uage)?[:=]\s*(.+)", tag, re.IGNORECASE) for tag in trace.tags)
-    stated = trace.metadata.get("lang")
-    return str(stated) if stated else next((tag[1] for tag in tags if tag), None)
-
-
-def _script(text: str) -> str:
-    """Return the most frequent script of a text, in brackets, since it stands for a language that is not stated."""
-    names = (unicodedata.name(sign, "UNKNOWN").split()[0] for sign in text if sign.isalpha())
-    scripts = Counter("LATIN" if name == "FULLWIDTH" else name for name in names)
-    if not scripts:
-        return "(no letters)"
-    if scripts.keys() & {"HIRAGANA", "KATAKANA"}:
-        return "(Japanese script)"
-    (script, _), *_ = scripts.most_common(1)
-    return f"({'Han' if script == 'CJK' else script.capitalize()} script)"
+        ends, quarters = np.unique(np.searchsorted(cuts, sizes, side="left"), return_inverse=True)
+        parts = [sizes[quarters == place] for place in range(len(ends))]
+        return Slices(by, quarters, tuple(frozenset([f"{p.min():,} to {p.max():,} characters"]) for p in parts))
+    codes = {"tag": table.tags, "source": table.sources, "language": table.languages}[by].astype(np.int64)
+    if by == "language" and guess and () in table.names:
+        codes = np.where(codes == table.names.index(()), table.scripts, codes)
+    return Slices(by, codes, tuple(map(frozenset, table.names)))
 
 
 def run_slices(run: Run, by: Sequence[SliceBy] = ()) -> list[SliceFigure]:
     """Return every metric of a run by slice, of what it was asked for if `by` is empty."""
-    kinds = [(each, slices_of(run.results, each)) for each in by or run.manifest.intervals.by]
-    columns = columns_of(run, run.manifest.metrics, run.manifest.intervals.cluster)
-    clusters, filled = cluster_codes(columns.clusters), opened(run, columns).value  # open traces count as in the means
-    tests = (slice_tests(name, filled[:, k], kinds, clusters) for k, name in enumerate(run.manifest.metrics))
+    table = verdict_table(run)
+    kinds = [slices_of(table, each) for each in by or run.manifest.intervals.by]
+    clusters, filled = cluster_codes(table.clusters), opened(run, table).value  # open traces count as in the means
+    tests = (slice_tests(name, filled[:, k], kinds, clusters) for k, name in enumerate(table.metrics))
     return corrected_slices([test for each in tests if kinds for test in each])
 
 
@@ -118,7 +108,7 @@ def _mean(sums: Floats) -> Floats:
 def slice_tests(
     figure: str,
     values: ArrayLike,
-    kinds: Sequence[tuple[SliceBy, Sequence[frozenset[str]]]],
+    kinds: Sequence[Slices],
     clusters: Sequence[Hashable] | None = None,
     *,
     change: bool = False,
@@ -130,7 +120,7 @@ def slice_tests(
     Args:
         figure: What the values are.
         values: One a trace, NaN for none, shape (n,).
-        kinds: By what, and the slices of each trace.
+        kinds: The slices of each trace.
         clusters: The cluster of each trace; intervals are robust to them (CR1, Student's t).
         change: Whether the values are differences between two runs, to be tested against 0.
         measure: What to measure in place of the mean: what each trace adds to the sums, and the figure of these.
@@ -145,9 +135,9 @@ def slice_tests(
     codes, _ = group_codes(clusters, len(x))
     parts, of = measure or (np.column_stack([np.where(there, x, 0.0), np.ones(len(x))]), _mean)
     made: list[tuple[SliceFigure, float | None]] = []
-    for by, sets in kinds:
-        for name in sorted(frozenset[str]().union(*sets)):
-            inside = np.array([name in each for each in sets], dtype=np.bool_) & there
+    for kind in kinds:
+        for name in kind.names:
+            inside = kind.inside(name) & there
             rest = there & ~inside
             n, others = int(inside.sum()), int(rest.sum())
             if not n or (not others and not change):
@@ -157,7 +147,7 @@ def slice_tests(
             if not change:
                 base, moved = _jackknife(parts[rest], of)
                 influence[rest] = -moved
-            common: dict[str, Any] = {"by": by, "name": name, "figure": figure, "n": n}
+            common: dict[str, Any] = {"by": kind.by, "name": name, "figure": figure, "n": n}
             common |= {"mean": defined(mean), "difference": defined(mean - base)}
             if min(n, n if change else others) < FEWEST or np.isnan(influence).any() or np.isnan(mean - base):
                 made.append((SliceFigure(**common, verdict="cannot say"), None))

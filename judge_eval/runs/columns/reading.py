@@ -1,0 +1,84 @@
+"""Reading the table of a run, once: from its Parquet files if they match the results, else from these."""
+
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
+
+from judge_eval.runs.columns.parquet import table_from_parts
+from judge_eval.runs.columns.table import TableBuilder, VerdictTable, table_from
+from judge_eval.runs.folder.journal import ResultsFile, read_result
+from judge_eval.runs.folder.labels import Labelled, given_labels
+from judge_eval.runs.folder.lines import decode
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+
+_TABLES: WeakKeyDictionary[Sequence[TraceResult], dict[str, VerdictTable]] = WeakKeyDictionary()
+"""The tables of results that are in use, by the key of their clusters."""
+
+
+def verdict_table(
+    run: Run,
+    metrics: Sequence[str] | None = None,
+    cluster: str | None = None,
+    *,
+    labels: bool = False,
+    watch: Callable[[int], None] | None = None,
+) -> VerdictTable:
+    """Return the table of a run.
+
+    Args:
+        run: The run.
+        metrics: Those of its metrics whose scores are wanted; None takes all.
+        cluster: The key of `metadata` that groups traces; None takes the run's own.
+        labels: Put the labels that were given on the run's page in place of those of the dataset.
+        watch: Called now and then with how many traces were read.
+    """
+    key, results = cluster or run.manifest.intervals.cluster, run.results
+    if isinstance(results, Labelled):
+        later, plain = results.labels, Run(run.manifest, results.plain, run.folder)
+    else:
+        given = given_labels(run.folder) if labels and run.folder is not None else {}
+        later, plain = {name: label.label for name, label in given.items() if label.label is not None}, run
+    table = _table(plain, key, watch)
+    table = table if metrics is None else table.only(metrics)
+    return table.with_labels(later) if later else table
+
+
+def keep_table(results: Sequence[TraceResult], cluster: str, table: VerdictTable) -> None:
+    """Keep the table that was computed of results, for as long as these are in use."""
+    _TABLES.setdefault(results, {})[cluster] = table
+
+
+def _table(run: Run, cluster: str, watch: Callable[[int], None] | None) -> VerdictTable:
+    results, metrics = run.results, run.manifest.metrics
+    known = {} if isinstance(results, list | tuple) else _TABLES.get(results, {})
+    if cluster in known and (not isinstance(results, ResultsFile) or results.unchanged()):
+        return known[cluster]
+    if not isinstance(results, ResultsFile):
+        return table_from(results, metrics, cluster)
+    table = table_from_parts(run, metrics, cluster) or _read(results, metrics, cluster, watch)
+    keep_table(results, cluster, table)
+    return table
+
+
+def _read(
+    results: ResultsFile, metrics: Sequence[str], cluster: str, watch: Callable[[int], None] | None
+) -> VerdictTable:
+    builder, read = TableBuilder(metrics, cluster), 0
+    fast = results.sealed  # else a key that stands twice must be found
+
+    def take(line: bytes, number: int) -> None:
+        nonlocal read
+        if fast:
+            try:
+                builder.add(decode(line))
+            except ValueError:  # the strict reader says what is wrong with it
+                builder.add(read_result(line, results.path, number, sealed=True))
+        else:
+            builder.add(read_result(line, results.path, number))
+        read += 1
+        if watch is not None and read % 1000 == 0:
+            watch(read)
+
+    order = results.read(take)
+    table = builder.done()
+    return table if order is None else table.at(order)

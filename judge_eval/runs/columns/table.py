@@ -1,0 +1,346 @@
+"""The verdicts of a run as a table: columns of numbers for traces and for chunks, without their texts."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.digest import digest_parts
+from judge_eval.errors import Why
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.lines import ResultLine, TraceLine
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.schema import Trace
+
+Hashes: TypeAlias = NDArray[np.uint64]
+Places: TypeAlias = NDArray[np.int64]
+Small: TypeAlias = NDArray[np.int8]
+Codes: TypeAlias = NDArray[np.int32]
+"""Places in `VerdictTable.names`."""
+
+WHYS: Final = get_args(Why)
+"""Why there is no verdict, in the order of its codes in `VerdictTable.grades`: -1, -2, ...; new ones come last."""
+NO_LABEL: Final = -1
+_NAN: Final = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VerdictTable:
+    """The verdicts of a run, about 300 bytes a trace of ten chunks, however long its texts are.
+
+    Texts are hashes of 64 bits (ids of traces of 128), to tell them apart; texts to show are read from the
+    results. The chunks of all traces follow each other: those of trace k are `starts[k]` to `starts[k + 1]`.
+    """
+
+    metrics: tuple[str, ...]
+    positions: Places
+    """Of each trace in the dataset."""
+    ids: Hashes
+    """Of each trace's id, shape (traces, 2)."""
+    questions: Hashes
+    """Of query, reference and answer, shape (traces,)."""
+    clusters: Hashes
+    """Of the cluster's id; 0 where a trace carries none."""
+    scores: NDArray[np.float64]
+    """Shape (traces, metrics); NaN where failed verdicts leave none."""
+    letters: Places
+    """How long the chunks of each trace are together, in characters."""
+    names: tuple[tuple[str, ...], ...]
+    """What the next four columns say, each once."""
+    tags: Codes
+    languages: Codes
+    """What metadata or tags state of the trace, else what its chunks state."""
+    scripts: Codes
+    """The most frequent script of the question."""
+    sources: Codes
+    starts: Places
+    """Shape (traces + 1,)."""
+    chunk_ids: Hashes
+    """Shape (chunks,)."""
+    passages: Hashes
+    """Of title and text."""
+    grades: Small
+    """The verdict's grade; below 0 the reason why there is none, see `WHYS`."""
+    labels: Small
+    """The label that came with the chunk; -1 where there is none."""
+    likely: NDArray[np.float64]
+    """The judge's probability that the chunk is relevant, NaN where it told none; empty if it told none of any."""
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def sizes(self) -> Places:
+        """How many chunks each trace has."""
+        return np.diff(self.starts)
+
+    @property
+    def rows(self) -> Places:
+        """The place of each chunk's trace."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The judge's probability that each chunk is relevant, NaN where it told none."""
+        return self.likely if self.likely.size else np.full(self.grades.size, np.nan)
+
+    def per_trace(self, chunks: NDArray[np.bool_]) -> Places:
+        """Count the chunks of each trace of which something holds."""
+        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chunks, dtype=np.int64)])
+        return np.diff(total[self.starts])
+
+    def chunks_of(self, traces: Places) -> tuple[Places, Places, Places]:
+        """Return for each chunk of n traces: which trace (from 0), its place among all, its rank (from 1)."""
+        sizes = self.sizes[traces]
+        rows = np.repeat(np.arange(len(traces)), sizes)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return rows, self.starts[traces][rows] + within, within + 1
+
+    def column(self, metric: str) -> NDArray[np.float64]:
+        """Return the scores of a metric, shape (traces,)."""
+        return self.scores[:, self.metrics.index(metric)]
+
+    def at(self, traces: Places) -> VerdictTable:
+        """Return the table of some traces, in this order."""
+        _, chunks, _ = self.chunks_of(traces)
+        of_traces = {name: getattr(self, name)[traces] for name in _OF_TRACES}
+        of_chunks = {name: each[chunks] for name in _OF_CHUNKS if len(each := getattr(self, name))}
+        return replace(self, starts=offsets_of(self.sizes[traces]), **of_traces, **of_chunks)
+
+    def only(self, metrics: Sequence[str]) -> VerdictTable:
+        """Return the table with the scores of these metrics, in this order."""
+        if tuple(metrics) == self.metrics:
+            return self
+        places = [self.metrics.index(name) for name in metrics]
+        return replace(self, metrics=tuple(metrics), scores=self.scores[:, places])
+
+    def with_labels(self, labels: Mapping[tuple[str, str], int]) -> VerdictTable:
+        """Return the table with these labels in place of its own."""
+        changed = self.labels.copy()
+        put_labels(self, labels, changed)
+        return replace(self, labels=changed)
+
+
+NAMED: Final = ("tags", "languages", "scripts", "sources")
+"""The columns that are places in `names`."""
+_OF_CHUNKS: Final = ("chunk_ids", "passages", "grades", "labels", "likely")
+_OF_TRACES: Final = tuple(
+    field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names", "starts", *_OF_CHUNKS)
+)
+
+
+def id_hash(text: str) -> bytes:
+    """Return the 16 bytes for the id of a trace."""
+    return digest_parts([text])[:16]
+
+
+def id_hashes(texts: Iterable[str]) -> Hashes:
+    """Return the hashes of the ids of traces, shape (traces, 2)."""
+    return _hashes(b"".join(map(id_hash, texts))).reshape(-1, 2)
+
+
+@lru_cache(maxsize=4096)  # ids such as c1, c2, ... stand in all traces
+def chunk_hash(text: str) -> bytes:
+    """Return the 8 bytes for the id of a chunk."""
+    return digest_parts([text])[:8]
+
+
+def passage_number(title: str | None, text: str) -> int:
+    """Return the number for title and text of a chunk, of 64 bits."""
+    return hash_number(digest_parts([title or "", text])[:8])
+
+
+def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
+    """Return the 8 bytes for the question of a trace."""
+    return digest_parts([query, reference or "", answer or ""])[:8]
+
+
+def hash_number(digest: bytes) -> int:
+    """Return the 8 bytes of a hash as a number, as columns hold them."""
+    return int.from_bytes(digest, sys.byteorder)
+
+
+def label_code(label: int | None) -> int:
+    """Return the code of a label in `VerdictTable.labels`; a label that is not a grade stays one that is not."""
+    return NO_LABEL if label is None else max(NO_LABEL, min(label, 99))
+
+
+class TableBuilder:
+    """Makes a table of results, one after the other.
+
+    Args:
+        metrics: Which scores to keep.
+        cluster: The key of `metadata` that groups traces.
+    """
+
+    def __init__(self, metrics: Sequence[str], cluster: str) -> None:
+        self._metrics, self._cluster = tuple(metrics), cluster
+        self._hashes = {name: bytearray() for name in ("ids", "questions", "clusters", "chunk_ids")}
+        self._passages, self._scores = array("Q"), array("d")
+        self._positions, self._sizes, self._letters = array("q"), array("q"), array("q")
+        self._codes = {name: array("i") for name in NAMED}
+        self._names: dict[tuple[str, ...], int] = {}
+        self._grades, self._labels = array("b"), array("b")
+        self._likely = array("d")
+
+    def add(self, result: TraceResult | ResultLine) -> None:
+        """Add the result of a trace."""
+        trace, outcomes, hashes = result.trace, result.outcomes, self._hashes
+        if len(outcomes) != len(trace.chunks):
+            raise ValueError(f"{len(outcomes)} outcomes for {len(trace.chunks)} chunks")
+        hashes["ids"] += id_hash(result.trace_id)
+        hashes["questions"] += question_hash(trace.query, trace.reference, trace.answer)
+        cluster = cluster_of(trace, self._cluster)
+        hashes["clusters"] += bytes(8) if cluster is None else chunk_hash(cluster)
+        hashes["chunk_ids"] += b"".join([chunk_hash(chunk.id) for chunk in trace.chunks])
+        for name in self._metrics:
+            value = result.scores.get(name)
+            self._scores.append(_NAN if value is None else value)
+        self._positions.append(result.position)
+        self._sizes.append(len(outcomes))
+        self._letters.append(sum([len(chunk.text) for chunk in trace.chunks]))
+        for column, names in zip(self._codes.values(), named_of(trace), strict=True):
+            column.append(self._names.setdefault(names, len(self._names)))
+        self._passages.extend([passage_number(chunk.title, chunk.text) for chunk in trace.chunks])
+        self._labels.extend([label_code(chunk.label) for chunk in trace.chunks])
+        before = len(self._grades)
+        self._grades.extend([o.grade if o.kind == "verdict" else -1 - WHYS.index(o.why) for o in outcomes])
+        likely = [o.confidence if o.kind == "verdict" else None for o in outcomes]
+        if self._likely or any(each is not None for each in likely):
+            if not self._likely:
+                self._likely.extend([_NAN] * before)
+            self._likely.extend([_NAN if each is None else each for each in likely])
+
+    def done(self) -> VerdictTable:
+        """Return the table of what was added."""
+        hashes: dict[str, Any] = {name: _hashes(data) for name, data in self._hashes.items()}
+        codes: dict[str, Any] = {name: np.frombuffer(each, dtype=np.int32) for name, each in self._codes.items()}
+        return VerdictTable(
+            metrics=self._metrics,
+            scores=np.frombuffer(self._scores, dtype=np.float64).reshape(len(self._sizes), len(self._metrics)),
+            positions=np.frombuffer(self._positions, dtype=np.int64),
+            letters=np.frombuffer(self._letters, dtype=np.int64),
+            names=tuple(self._names),
+            starts=offsets_of(np.frombuffer(self._sizes, dtype=np.int64)),
+            passages=np.frombuffer(self._passages, dtype=np.uint64),
+            grades=np.frombuffer(self._grades, dtype=np.int8),
+            labels=np.frombuffer(self._labels, dtype=np.int8),
+            likely=np.frombuffer(self._likely, dtype=np.float64),
+            **codes,
+            **{**hashes, "ids": hashes["ids"].reshape(-1, 2)},
+        )
+
+
+def named_of(trace: Trace | TraceLine) -> tuple[tuple[str, ...], ...]:
+    """Return the tags, languages, script and sources of a trace."""
+    languages = _stated(trace, "language", _language_elsewhere(trace))
+    return trace.tags, languages, (script_of(trace.query),), _stated(trace, "source", None)
+
+
+def _stated(trace: Trace | TraceLine, key: str, elsewhere: object) -> tuple[str, ...]:
+    """Return what a trace's metadata, or those of its chunks, state under a key."""
+    own = (trace.metadata.get(key) if trace.metadata else None) or elsewhere
+    every = [own] if own else [chunk.metadata.get(key) for chunk in trace.chunks if chunk.metadata]
+    return tuple(sorted({str(value) for value in every if value}))
+
+
+def _language_elsewhere(trace: Trace | TraceLine) -> object:
+    """Return the language by `lang` of the metadata, or by a tag such as `lang:de`."""
+    stated = trace.metadata.get("lang") if trace.metadata else None
+    if stated:
+        return stated
+    tags = (re.fullmatch(r"lang(?:uage)?[:=]\s*(.+)", tag, re.IGNORECASE) for tag in trace.tags)
+    return next((tag[1] for tag in tags if tag), None)
+
+
+@lru_cache(maxsize=4096)
+def _script_of_letter(sign: str) -> str:
+    name = unicodedata.name(sign, "UNKNOWN").split()[0]
+    return "LATIN" if name == "FULLWIDTH" else name
+
+
+def script_of(text: str) -> str:
+    """Return the most frequent script of a text, in brackets, since it stands for a language that is not stated."""
+    if text.isascii():
+        return "(Latin script)" if any(map(str.isalpha, text)) else "(no letters)"
+    scripts = Counter(_script_of_letter(sign) for sign in text if sign.isalpha())
+    if not scripts:
+        return "(no letters)"
+    if scripts.keys() & {"HIRAGANA", "KATAKANA"}:
+        return "(Japanese script)"
+    (script, _), *_ = scripts.most_common(1)
+    return f"({'Han' if script == 'CJK' else script.capitalize()} script)"
+
+
+def table_from(results: Iterable[TraceResult], metrics: Sequence[str], cluster: str = "cluster") -> VerdictTable:
+    """Make a table of results in memory."""
+    builder = TableBuilder(metrics, cluster)
+    for result in results:
+        builder.add(result)
+    return builder.done()
+
+
+def put_labels(table: VerdictTable, labels: Mapping[tuple[str, str], int], onto: Small) -> int:
+    """Write labels by trace and chunk into a column, and return how many are of chunks of the run."""
+    matched = 0
+    names = list(dict.fromkeys(trace for trace, _ in labels))
+    rows = dict(zip(names, find_ids(id_hashes(names), table.ids).tolist(), strict=True))
+    for (trace, chunk), label in labels.items():
+        row = rows[trace]
+        if row >= 0:
+            start, end = table.starts[row : row + 2]
+            places = start + np.flatnonzero(table.chunk_ids[start:end] == hash_number(chunk_hash(chunk)))
+            onto[places] = label_code(label)
+            matched += len(places)
+    return matched
+
+
+def find_ids(wanted: Hashes, among: Hashes) -> Places:
+    """Return the row of each id, shape (n, 2), among others, shape (m, 2), each once; -1 if absent."""
+    places = np.full(len(wanted), -1, dtype=np.int64)
+    if not len(among) or not len(wanted):
+        return places
+    order = np.lexsort((among[:, 1], among[:, 0]))
+    high = among[order, 0]
+    at = np.searchsorted(high, wanted[:, 0])
+    left = np.arange(len(wanted))
+    while left.size:  # a second round only where two ids share their first 64 bits
+        left = left[at[left] < len(order)]
+        left = left[high[at[left]] == wanted[left, 0]]
+        rows = order[at[left]]
+        same = among[rows, 1] == wanted[left, 1]
+        places[left[same]] = rows[same]
+        left = left[~same]
+        at[left] += 1
+    return places
+
+
+def _hashes(data: bytes | bytearray) -> Hashes:
+    return np.frombuffer(data, dtype=np.uint64)
+
+
+def cluster_hashes(clusters: Iterable[str | None]) -> Hashes:
+    """Return the hashes of clusters' ids as `VerdictTable.clusters` holds them."""
+    numbers = [0 if name is None else hash_number(chunk_hash(name)) for name in clusters]
+    return np.array(numbers, dtype=np.uint64)
+
+
+def cluster_codes(clusters: Hashes) -> list[int] | None:
+    """Number the clusters of traces, one for each trace without; None if no two traces share one."""
+    if len(np.unique(clusters[clusters != 0])) == np.count_nonzero(clusters):
+        return None
+    names, codes = np.unique(clusters, return_inverse=True)
+    alone = np.flatnonzero(clusters == 0)
+    codes[alone] = len(names) + np.arange(len(alone))
+    return [int(code) for code in codes]
