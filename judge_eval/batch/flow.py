@@ -7,17 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 from judge_eval.batch.orders import remote_class
-from judge_eval.batch.pending import AtHand, Session, check_same, open_requests
+from judge_eval.batch.pending import SPLIT, AtHand, Session, check_same, open_requests
 from judge_eval.batch.replies import strangers
-from judge_eval.batch.state import GIVEN, Folder, Part, Round, clear, write_requests
+from judge_eval.batch.state import GIVEN, BatchSettings, Folder, Part, Round, clear, write_requests
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
+from judge_eval.judge_file import JudgeSpec
+from judge_eval.judges.kinds import DEFAULT_PROMPT, mode_for
+from judge_eval.llm.options import Options
+from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import Manifest, Tally
+from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.keeping.lookup import run_folders
 from judge_eval.runs.keeping.mirror import bring_run
+from judge_eval.settings import changing_verdicts, to_mapping
 from judge_eval.spelling import option
 from judge_eval.wire import Request
 
@@ -121,6 +128,107 @@ def foreign_lines(folder: Folder, files: Sequence[Path]) -> dict[Path, list[int]
     """Return by file of replies the numbers of lines that answer no request of the batch, where known."""
     asked = folder.asked()
     return {} if asked is None else strangers(files, asked, remote_class(folder.known.settings.model).reply)
+
+
+class BatchData(NamedTuple):
+    """What a batch judges, and by which metrics."""
+
+    data: str
+    """Where the traces are."""
+    reading: ReadOptions
+    selection: Selection
+    metrics: tuple[str, ...] = ()
+
+
+class FileSizes(NamedTuple):
+    """What a file of requests may hold at most."""
+
+    requests: int
+    bytes: int
+
+
+def settings_to_export(
+    spec: JudgeSpec, options: Options, chosen: BatchData, cache: str | None, sizes: FileSizes
+) -> BatchSettings:
+    """Return the settings of a new batch.
+
+    Raises:
+        ConfigError: The judge cannot be asked by batch: a panel, a cascade, a repeated judge or a decision model.
+    """
+    if spec.member or spec.repeat > 1:
+        raise ConfigError("a batch takes one model, not a panel or a repeated judge")
+    if spec.strong is not None:
+        raise ConfigError(
+            "a batch takes one model, not a cascade: export its strong judge on what the cheap one left open, "
+            "or run the cascade online"
+        )
+    model = spec.keywords(options)["model"]
+    mode = mode_for(model, spec.judge or spec.mode)
+    if kind_named(mode).asks == "questions":
+        raise ConfigError("decision models do not support batches; use `run`")
+    fields = {
+        "data": chosen.data,
+        "reading": to_mapping(chosen.reading),
+        "selecting": to_mapping(chosen.selection),
+        "calling": to_mapping(spec.called(options), (*changing_verdicts(Options), "key_env")),
+        "model": model,
+        "prompt": spec.prompt or DEFAULT_PROMPT,
+        "mode": mode,
+        "relevant": spec.relevant,
+        "evidence": spec.evidence,
+        "blank": spec.blank,
+        "metrics": chosen.metrics,
+        "cache": cache,
+        "max_requests": sizes.requests,
+        "max_bytes": sizes.bytes,
+    }
+    return BatchSettings.parse(fields, file="batch export")
+
+
+Finish: TypeAlias = Literal["online", "batch", "later", "missing"]
+"""What to do with requests without a reply: ask online, write the next round, nothing now, or go without verdicts."""
+NextStep: TypeAlias = Literal["fetch", "wait", "export", "judge"]
+"""What follows an import: replies are to be fetched, nothing, another round is to be written, the run is to be made."""
+
+
+def settings_to_import(folder: Folder, *, cache: str | None, base_url: str | None) -> BatchSettings:
+    """Return the settings of a batch whose replies are imported, with another cache if one is named.
+
+    Raises:
+        ConfigError: The batch splits references into claims, or names a host that this user has not allowed.
+    """
+    settings = folder.known.settings
+    if settings.mode == SPLIT:
+        raise ConfigError(
+            f"it splits references into claims: `judge-eval claims DATA --batch {folder.path}` continues it"
+        )
+    if cache is not None:
+        settings = settings.model_copy(update={"cache": cache})
+    folder.check_host([settings.cache, settings.data, *settings.reading.values()])
+    if base_url is None:
+        folder.check_host(settings.options.base_url)
+    return settings
+
+
+def after_import(folder: Folder, imported: Imported, finish: Finish) -> NextStep:
+    """Return what follows an import.
+
+    Raises:
+        ConfigError: Open requests would be asked online although their file was never submitted.
+    """
+    if under_way(folder):
+        return "fetch"
+    if not imported.open or finish == "missing":
+        return "judge"
+    if finish != "online":
+        return "export" if finish == "batch" else "wait"
+    if left := unsubmitted(folder):
+        why = f" ({left[0].message})" if left[0].message else ""
+        raise ConfigError(
+            f"{left[0].name} was not submitted{why}; "
+            f"`batch submit {folder.path}` submits it, `run` judges the open requests online"
+        )
+    return "judge"
 
 
 def one_run(folder: Folder, session: Session, out: Path) -> tuple[Path, Manifest] | None:

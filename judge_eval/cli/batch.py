@@ -18,9 +18,7 @@ from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.llm.options import Options
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.settings import changing_verdicts, to_mapping
 
 if TYPE_CHECKING:
     pass
@@ -154,43 +152,15 @@ def export_(
     """
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session, storable_data, storable_judge
-    from judge_eval.batch.state import BatchSettings, Folder
+    from judge_eval.batch.state import Folder
     from judge_eval.batch.view import imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart
-    from judge_eval.errors import ConfigError
-    from judge_eval.judges.kinds import DEFAULT_PROMPT, mode_for
-    from judge_eval.registry import kind_named
 
     spec = storable_judge(judging.spec(numbers.relevant))
-    if spec.member or spec.repeat > 1:
-        raise ConfigError("a batch takes one model, not a panel or a repeated judge")
-    if spec.strong is not None:
-        raise ConfigError(
-            "a batch takes one model, not a cascade: export its strong judge on what the cheap one left open, "
-            "or run the cascade online"
-        )
-    model = spec.keywords(calling.options())["model"]
-    mode = mode_for(model, spec.judge or spec.mode)
     check_claims(selection, spec.by_claims)
-    if kind_named(mode).asks == "questions":
-        raise ConfigError("decision models do not support batches; use `run`")
-    fields = {
-        "data": storable_data(data),
-        "reading": to_mapping(reading),
-        "selecting": to_mapping(selection),
-        "calling": to_mapping(spec.called(calling.options()), (*changing_verdicts(Options), "key_env")),
-        "model": model,
-        "prompt": spec.prompt or DEFAULT_PROMPT,
-        "mode": mode,
-        "relevant": spec.relevant,
-        "evidence": spec.evidence,
-        "blank": spec.blank,
-        "metrics": tuple(numbers.names),
-        "cache": calling.cache or None,
-        "max_requests": max_requests,
-        "max_bytes": max_bytes,
-    }
-    settings = BatchSettings.parse(fields, file="batch export")
+    chosen = flow.BatchData(storable_data(data), reading, selection, tuple(numbers.names))
+    sizes = flow.FileSizes(max_requests, max_bytes)
+    settings = flow.settings_to_export(spec, calling.options(), chosen, calling.cache or None, sizes)
     with Folder(folder, make=True) as batch:
         session = Session(settings, calling.options(), files=batch.replies(), begun=batch.state)
         with closing(session):
@@ -232,12 +202,11 @@ def import_(
     judge-eval batch import batch/ replies.jsonl
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.pending import SPLIT, Session
+    from judge_eval.batch.pending import Session
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import foreign_view, imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart, summary
     from judge_eval.cli.printing.progress import watching
-    from judge_eval.errors import ConfigError
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.plan import calls_cost
 
@@ -245,16 +214,7 @@ def import_(
     with Folder(folder) as batch:
         if replies:
             flow.give(batch, replies)
-        settings = batch.known.settings
-        if settings.mode == SPLIT:
-            raise ConfigError(
-                f"it splits references into claims: `judge-eval claims DATA --batch {folder}` continues it"
-            )
-        if calling.cache is not None:
-            settings = settings.model_copy(update={"cache": calling.cache})
-        batch.check_host([settings.cache, settings.data, *settings.reading.values()])
-        if calling.base_url is None:
-            batch.check_host(settings.options.base_url)
+        settings = flow.settings_to_import(batch, cache=calling.cache, base_url=calling.base_url)
         session = Session(
             settings,
             calling.options(),
@@ -267,24 +227,18 @@ def import_(
             show_apart(foreign_view(flow.foreign_lines(batch, batch.replies())))
             imported = flow.bring_in(batch, session)
             show_apart(imported_view(imported))
-            if waiting := flow.under_way(batch):
-                remark(f"{len(waiting)} files are being processed: `batch fetch` downloads their replies")
-                raise typer.Exit(INCOMPLETE)
-            if imported.open and finish == "later":
-                raise typer.Exit(INCOMPLETE)
-            if imported.open and finish == "batch":
+            following = flow.after_import(batch, imported, finish)
+            if following == "fetch":
+                waiting = len(flow.under_way(batch))
+                remark(f"{waiting} files are being processed: `batch fetch` downloads their replies")
+            elif following == "export":
                 session.settings = batch.known.settings
                 done, _ = flow.export(batch, session)
                 assert done is not None
                 show(round_view(batch, done))
                 remark(f"next: {step(batch, 'submit')}")
+            if following != "judge":
                 raise typer.Exit(INCOMPLETE)
-            if imported.open and finish == "online" and (left := flow.unsubmitted(batch)):
-                why = f" ({left[0].message})" if left[0].message else ""
-                raise ConfigError(
-                    f"{left[0].name} was not submitted{why}; "
-                    f"`batch submit {folder}` submits it, `run` judges the open requests online"
-                )
             if imported.open and finish == "online":
                 _, plan = session.evaluator.plan(settings.data, **settings.selection.keywords())
                 remark(
