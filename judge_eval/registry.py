@@ -14,7 +14,7 @@ from judge_eval.errors import ConfigError, UnknownNameError, advise
 from judge_eval.providers import ProviderEntry, known_providers
 from judge_eval.spelling import option
 
-_NEVER_DROPPED = ("base_url", "params", "lacking", "key_variable", "key_command")
+_NEVER_DROPPED = ("base_url", "params", "unsupported", "key_env", "key_command")
 """Options that could change a verdict: a factory that does not take one that is set is not called."""
 _WIRE = re.compile(r'^WIRE = "([a-z-]+)"', re.MULTILINE)
 _KIND = re.compile(r"^(?:([A-Z]+)_)?KIND = (Kind\(None)?", re.MULTILINE)
@@ -48,7 +48,7 @@ class Provider:
 
     Args:
         create: Called with a model's name and, of `base_url`, `timeout`, `concurrency`, `params`, `max_reply`
-            and `lacking`, with what its signature accepts; returns a `Backend`.
+            and `unsupported`, with what its signature accepts; returns a `Backend`.
         writes_text: Whether its models write texts; else they are asked in decision mode.
         answers_questions: Whether its models answer the questions of decision mode.
         takes_batches: Whether its servers take batches as its wire's do. Its backends then have the methods that

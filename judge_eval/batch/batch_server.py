@@ -68,7 +68,7 @@ class Remote(ABC):
     """A server's batches; each call may be repeated, but for `create`.
 
     `timeout` is in seconds, for one call; the key is in the environment variable
-    `key_variable`, or printed by `key_command`, and is sent in `key_header`.
+    `key_env`, or printed by `key_command`, and is sent in `key_header`.
     """
 
     marks: ClassVar[bool] = True
@@ -145,7 +145,7 @@ class Remote(ABC):
         *,
         model: str = "",
         timeout: float = 600.0,
-        key_variable: str = "OPENAI_API_KEY",
+        key_env: str = "OPENAI_API_KEY",
         key_command: Sequence[str] = (),
         key_header: str = "authorization",
         keyless: bool = False,
@@ -156,7 +156,7 @@ class Remote(ABC):
         self._address = address
         self._command = of_words(tuple(key_command)) if key_command else None
         self._printed = time.monotonic()
-        read = self._command.key if self._command else lambda: endpoint.read_key(key_variable, self._address, keyless)
+        read = self._command.key if self._command else lambda: endpoint.read_key(key_env, self._address, keyless)
         self._header = key_header
         self._use(read())
         self._timeout = timeout

@@ -38,7 +38,7 @@ def remote_of(folder: Folder, base_url: str | None = None, key_command: Sequence
     return remote_class(settings.model)(
         address_of(base_url or options.base_url, provider, model),
         model=model,
-        key_variable=options.key_env or provider.key_env,
+        key_env=options.key_env or provider.key_env,
         key_command=key_command or provider.key_command,
         key_header=provider.key_header,
         keyless=provider.keyless,

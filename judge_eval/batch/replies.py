@@ -41,7 +41,7 @@ class BatchBackend(Backend, Protocol):
         """Show the beginning of what a server wrote, in one line and without a key."""
         ...
 
-    def lacking_after(self, objection: Objection) -> tuple[str, ...]:
+    def unsupported_after(self, objection: Objection) -> tuple[str, ...]:
         """Name what would have to be left out after an objection; empty if nothing would help."""
         ...
 
@@ -110,11 +110,11 @@ class Answers:
             completion = self._reader.read(text.encode("utf-8", "surrogatepass"), status)
             return filled(Completion, {**completion.__dict__, "request_id": name or completion.request_id})
         except Declined as declined:
-            lacking = self._reader.lacking_after(declined.objection)
-            if not lacking:  # an objection to this very request, for which nothing can be left out
+            unsupported = self._reader.unsupported_after(declined.objection)
+            if not unsupported:  # an objection to this very request, for which nothing can be left out
                 declined.error.detail += in_parentheses(name)
                 return declined.error
-            self.declined[f"{declined.objection.message} (unsupported: {', '.join(lacking)})"] += 1
+            self.declined[f"{declined.objection.message} (unsupported: {', '.join(unsupported)})"] += 1
             return None
         except (TransientError, FatalCallError) as failed:
             # What no call to the server could cure then may be cured by now: it is asked again.

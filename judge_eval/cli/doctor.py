@@ -55,7 +55,7 @@ def doctor(
     """
     versions = {package: _version(package) for package in PACKAGES}
     spec, problems, calls, servers = _problems(judging, numbers, keeping.out, calling)
-    rows = _settings(context, calling, [server.key_variable for server in servers if server.key_variable])
+    rows = _settings(context, calling, [server.key_env for server in servers if server.key_env])
     judge = {} if spec is None or problems else spec.model_copy(update={"fitted": None}).table()
     for server in servers:
         with noting(problems):

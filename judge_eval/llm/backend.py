@@ -146,10 +146,6 @@ class Wrapper:
         await self.inner.aclose()
 
 
-class PassedTurnError(Exception):
-    """A call lets another text go first: whoever said that others wait admits it again after them."""
-
-
 class Unavailable:
     """A backend that never answers: answers of `identity` come only from `where`, and `why` says why."""
 

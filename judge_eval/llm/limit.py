@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, PassedTurnError, Wrapper
+from judge_eval.llm.backend import Backend, Wrapper
 from judge_eval.wire import Completion, Request, filled
 
 _SCARCE = 0.25  # the share of a quota below which calls are paced
@@ -363,14 +363,6 @@ class Advertising(Protocol):
         """The name of the quota: equal where base URL, key and model are; nothing secret."""
 
 
-@runtime_checkable
-class Polite(Protocol):
-    """A backend whose calls may let others go first, by a `PassedTurnError`."""
-
-    others_wait: Callable[[], bool]
-    """Whether other calls wait until one has ended."""
-
-
 @dataclass(slots=True, eq=False)
 class _Waiter:
     loop: asyncio.AbstractEventLoop
@@ -426,10 +418,6 @@ class QuotaGate:
             self.state = release(self.state, outcome, loop.time(), **ended)
             if self._waiters:
                 self._pump(loop)
-
-    def is_crowded(self) -> bool:
-        """Tell whether calls wait for a slot."""
-        return bool(self._waiters)
 
     def advertise(self, signal: RateSignal) -> None:
         """Note what a server advertised."""
@@ -518,8 +506,6 @@ class Limited(Wrapper):
                 self._gate = _gates.setdefault(inner.scope, self._gate)
             self._gate.tighten(limits)
             inner.listener = self._gate.advertise
-        if isinstance(inner, Polite):
-            inner.others_wait = self._gate.is_crowded
 
     @property
     def state(self) -> RateState:
@@ -528,13 +514,6 @@ class Limited(Wrapper):
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request when its turn has come, if the server asks for no more than `patience`."""
-        while True:
-            try:
-                return await self._admitted(request)
-            except PassedTurnError:
-                continue
-
-    async def _admitted(self, request: Request) -> Completion:
         gate, clock = self._gate, asyncio.get_running_loop().time
         wait = gate.state.not_before - clock()
         if wait > self._patience:

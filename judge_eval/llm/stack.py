@@ -297,12 +297,12 @@ def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, 
         "concurrency": options.concurrency,
         "params": options.params,
         "max_reply": options.max_reply,
-        "lacking": options.unsupported,
+        "unsupported": options.unsupported,
         "key_command": options.key_command,
     }
     if options.key_env is not None:
-        values["key_variable"] = options.key_env
-    defaults = {"max_reply": MOST_BYTES, "lacking": (), "key_command": ()}
+        values["key_env"] = options.key_env
+    defaults = {"max_reply": MOST_BYTES, "unsupported": (), "key_command": ()}
     return values, tuple(name for name, default in defaults.items() if values[name] == default)
 
 

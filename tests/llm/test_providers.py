@@ -109,7 +109,7 @@ def test_a_provider_that_takes_batches_exports_them(monkeypatch: pytest.MonkeyPa
         assert list((tmp_path / "b").rglob("*.jsonl"))
         again = ("--out", tmp_path / "c", "--base-url", server.url, "--unsupported", "seed")
         result = call("batch", "export", data, "--model", "mine/x", *again, code=2)
-        assert "mine/x takes no lacking" in result.output
+        assert "mine/x takes no unsupported" in result.output
 
 
 def test_batches_go_to_no_server_that_nobody_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ _SCRIPTS: Final[Mapping[str, tuple[int, Callable[..., Script]]]] = {
 }
 RULES: Final = tuple(_SCRIPTS)
 """The names that `create` knows."""
-_OF_SERVERS = ("base_url", "timeout", "concurrency", "max_reply", "lacking", "key_command")
+_OF_SERVERS = ("base_url", "timeout", "concurrency", "max_reply", "unsupported", "key_command")
 """Options that mean nothing to a fake judge, which makes no calls."""
 
 

@@ -58,7 +58,7 @@ class MessageBodies(Bodies):
             output["effort"] = effort
         if can.mode in ("strict", "json_schema"):
             output["format"] = {"type": "json_schema", "schema": dict(form.schema)}
-        elif can.mode in ("json_object", "tool"):
+        elif can.mode == "json_object":
             name = form.schema_name
             fields["tools"] = [{"name": name, "input_schema": dict(form.schema)}]
             fields["tool_choice"] = {"type": "tool", "name": name}

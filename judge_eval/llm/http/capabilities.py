@@ -11,10 +11,12 @@ from typing import Any, Literal
 from judge_eval.digest import canonical_json
 from judge_eval.errors import UnknownNameError
 
-OutputMode = Literal["strict", "json_schema", "json_object", "tool", "prompt"]
+OutputMode = Literal["strict", "json_schema", "json_object", "prompt"]
 """How the reply's form is requested, from the surest way to the words of the prompt alone."""
 
-_MODES: tuple[OutputMode, ...] = ("strict", "json_schema", "json_object", "tool", "prompt")
+_MODES: tuple[OutputMode, ...] = ("strict", "json_schema", "json_object", "prompt")
+Cap = Literal["max_completion_tokens", "max_tokens"]
+"""The field that caps the tokens of a reply; one of them is always sent."""
 _DROPPABLE = ("temperature", "top_p", "top_logprobs", "logprobs", "seed")
 SAMPLING = ("temperature", "top_p", "seed")
 """Parameters without which a model answers otherwise."""
@@ -32,7 +34,6 @@ _OUTPUT = re.compile(
     r"response_?format|json_?schema|json_object|structured output|guided|grammar|json mode|[\"'`.]strict\b",
     re.IGNORECASE,
 )
-_TOOL = re.compile(r"\btools?\b|\btool_choice\b|\bfunctions?\b", re.IGNORECASE)
 _CALLERS = re.compile(
     r"must be (at most|at least|between|less|greater|below|above|[<>])|out of range|is too \w+|at least one"
     r"|(above|below) (the )?(max|min)imum|expected a value",
@@ -45,8 +46,8 @@ class Capabilities:
     """What may be sent. Each step down leaves out one field more; none is ever put back."""
 
     mode: OutputMode = "strict"
-    cap: Literal["max_completion_tokens", "max_tokens", ""] = "max_completion_tokens"
-    """The field that caps the reply's tokens; empty if the server takes neither."""
+    cap: Cap = "max_completion_tokens"
+    """The field that caps the reply's tokens."""
     without: frozenset[str] = frozenset()
     """Parameters that are left out; with `temperature_except_1` another temperature is sent as 1."""
 
@@ -56,20 +57,16 @@ class Capabilities:
         names = set(self.without) | set(_MODES[: _MODES.index(self.mode)])
         if self.cap != "max_completion_tokens":
             names.add("max_completion_tokens")
-        if not self.cap:
-            names.add("max_tokens")
         return tuple(sorted(names))
 
     @classmethod
-    def lacking(cls, names: Sequence[str]) -> Capabilities:
+    def except_for(cls, names: Sequence[str]) -> Capabilities:
         """Return the capabilities without these names, which are those of `dropped`."""
         for name in names:
             if name not in LEFT_OUT:
                 raise UnknownNameError("field to leave out", name, LEFT_OUT)
         rank = max((_MODES.index(name) + 1 for name in _MODES[:-1] if name in names), default=0)
-        cap: Literal["max_completion_tokens", "max_tokens", ""] = "max_completion_tokens"
-        if "max_completion_tokens" in names or "max_tokens" in names:
-            cap = "" if "max_tokens" in names else "max_tokens"
+        cap: Cap = "max_tokens" if "max_completion_tokens" in names else "max_completion_tokens"
         return cls(_MODES[rank], cap, frozenset(name for name in names if name in (*_DROPPABLE, ONLY_1)))
 
     def sampled(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,36 +82,29 @@ class Capabilities:
         if not _UNSUPPORTED.search(words):
             return None
         blamed = objection.param.split(".")[0] or None
-        candidates = (*(name for name in _DROPPABLE if self._has(name, sent)), self.cap)
+        candidates = [name for name in _DROPPABLE if self._has(name, sent)]
+        if self.cap == "max_completion_tokens":
+            candidates.append(self.cap)
         if blamed in candidates and blamed:
             return self._without(blamed)
         if "response_format" in objection.param or _OUTPUT.search(words):
             return self._weaker()
-        if self.mode == "tool" and _TOOL.search(words):
-            return self._weaker()
         # The first name in the sentence is the culprit; a later one is usually the advice.
-        places = [(match.start(), name) for name in candidates if name and (match := _name(name).search(words))]
+        places = [(match.start(), name) for name in candidates if (match := _name(name).search(words))]
         return self._without(min(places)[1]) if places else None
 
     def rungs(self, sent: Sequence[str]) -> Iterator[Capabilities]:
         """Yield what is tried in turn where the server's words do not help; the last is the least."""
         if self._has("temperature", sent):
             yield self._without("temperature")
-            if self._has("logprobs", sent):
-                yield self._without("logprobs")
-            elif ONLY_1 not in self.without:
-                yield self._without(ONLY_1)
-        cap = self.cap and "max_tokens"
-        for mode in _MODES[_MODES.index(self.mode) + 1 :]:
-            yield replace(self, mode=mode, cap=cap)
+        if self._has("logprobs", sent):
+            yield self._without("logprobs")
         if self.cap == "max_completion_tokens":
             yield replace(self, cap="max_tokens")
-        yield self.least(sent)
-
-    def least(self, sent: Sequence[str]) -> Capabilities:
-        """Leave out everything that can be left out."""
+        for mode in _MODES[_MODES.index(self.mode) + 1 :]:
+            yield replace(self, mode=mode, cap="max_tokens")
         names = {name for name in _DROPPABLE if name in sent}
-        return Capabilities("prompt", "", self.without - {ONLY_1} | names)
+        yield Capabilities("prompt", "max_tokens", self.without - {ONLY_1} | names)
 
     def _weaker(self) -> Capabilities | None:
         """Request the reply's form in the next weaker way; None if there is none."""
@@ -127,13 +117,11 @@ class Capabilities:
     def _without(self, name: str) -> Capabilities:
         if name == "max_completion_tokens":
             return replace(self, cap="max_tokens")
-        if name == "max_tokens":
-            return replace(self, cap="")
         before = self.without - {ONLY_1} if name == "temperature" else self.without
         return replace(self, without=before | {name})
 
 
-LEFT_OUT = (*_MODES[:-1], "max_completion_tokens", "max_tokens", *_DROPPABLE, ONLY_1)
+LEFT_OUT = (*_MODES[:-1], "max_completion_tokens", *_DROPPABLE, ONLY_1)
 """What can be left out, by name."""
 
 
@@ -167,14 +155,6 @@ def response_format(mode: OutputMode, name: str, schema: Mapping[str, Any]) -> d
     if mode == "json_schema":
         return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
     return {"type": "json_object"} if mode == "json_object" else None
-
-
-def forced_tool(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the fields that have a model call one tool, whose arguments are the reply."""
-    return {
-        "tools": [{"type": "function", "function": {"name": name, "parameters": dict(schema)}}],
-        "tool_choice": {"type": "function", "function": {"name": name}},
-    }
 
 
 def contract(schema: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ class Bodies:
         messages = [{"role": each.role, "content": each.content} for each in turns if each.role != "system"]
         if first := "\n\n".join(system) + words:  # some servers want exactly one
             messages.insert(0, {"role": "system", "content": first})
-        more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""
+        more = f',"{can.cap}":{request.max_tokens}'
         seed = self.seed(request, can)
         if seed is not None:
             more += f',"seed":{seed}'
@@ -72,8 +72,6 @@ class Bodies:
     def _fields(self, sent: dict[str, Any], form: Form, can: capabilities.Capabilities) -> dict[str, Any]:
         """Write the fields of a body but messages, cap and seed."""
         fields = {"model": self.model, **sent}
-        if can.mode == "tool":
-            fields |= capabilities.forced_tool(form.schema_name, form.schema)
         wanted = capabilities.response_format(can.mode, form.schema_name, form.schema)
         if wanted is not None:
             fields["response_format"] = wanted
@@ -120,18 +118,14 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     message = within(choice, "message")
     if not isinstance(message, dict):
         return None
-    arguments = within(message, "tool_calls", 0, "function", "arguments")
-    if isinstance(arguments, dict):  # some servers send the object itself
-        arguments = spelled(arguments)
-    arguments = whole(arguments) if isinstance(arguments, str) else ""
-    text = arguments or _text(message.get("content"))
+    text = _text(message.get("content"))
     finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and finish == "stop":
         finish, text = "refusal", text or whole(refusal)
     clean = scrub.reply(text)
-    # Tokens do not spell a text that held a key, nor the arguments of a tool.
-    spelled_out = choice.get("logprobs") and clean == text and not arguments
+    # Tokens do not spell a text that held a key.
+    spelled_out = choice.get("logprobs") and clean == text
     return Completion(
         text=clean,
         finish=finish,

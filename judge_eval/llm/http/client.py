@@ -146,7 +146,7 @@ class EndpointOptions(TypedDict, total=False):
     """Seconds one call may take in all, > 0; 120 unless given."""
     concurrency: int
     """The most calls in flight, for which connections are kept, >= 1; 256 unless given."""
-    key_variable: str
+    key_env: str
     """The environment variable that holds the key, read at the first call; else the provider's own."""
     max_reply: int
     """The most bytes of one reply, compressed or not, > 0; a larger one is an error of its call."""
@@ -184,7 +184,7 @@ class HttpBackend:
         base_url: str | None = None,
         timeout: float = 120.0,
         concurrency: int = 256,
-        key_variable: str = "",
+        key_env: str = "",
         max_reply: int = MOST_BYTES,
         provider: str = "openai",
         key_command: Sequence[str] = (),
@@ -200,10 +200,10 @@ class HttpBackend:
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot be part of an address")
         self._timeout = timeout
-        self.key_variable = key_variable or self.entry.key_env
+        self.key_env = key_env or self.entry.key_env
         """The environment variable that holds the key; "" if there is none."""
-        words = tuple(key_command) or (() if key_variable else self.entry.key_command)
-        keyless = not (words or key_variable or os.environ.get(self.key_variable, "").strip())
+        words = tuple(key_command) or (() if key_env else self.entry.key_command)
+        keyless = not (words or key_env or os.environ.get(self.key_env, "").strip())
         cloud = self.entry.credentials if keyless and self._address.authorization is None else ""
         self._command: KeySource | None = of_words(words) if words else google_token() if cloud == "google" else None
         self._signer = AwsSigner(cloud) if cloud and self._command is None else None
@@ -236,7 +236,7 @@ class HttpBackend:
     @property
     def scope(self) -> str:
         """The name of the quota: a digest of base URL, key and model."""
-        key = os.environ.get(self.key_variable, "")
+        key = os.environ.get(self.key_env, "")
         parts = (self.place + self.variant, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
         return digest_json([*parts, self.identity.model])
 
@@ -254,11 +254,11 @@ class HttpBackend:
             return self._signer.shown
         if self._address.authorization is not None:
             return "user name and password of the base URL"
-        if not self.key_variable:
+        if not self.key_env:
             return "none"
-        there = "set" if os.environ.get(self.key_variable, "").strip() else "not set"
+        there = "set" if os.environ.get(self.key_env, "").strip() else "not set"
         needed = self.entry.keyless or self._address.loopback
-        return f"{self.key_variable} ({there}{', and not needed' if needed else ''})"
+        return f"{self.key_env} ({there}{', and not needed' if needed else ''})"
 
     def facts(self) -> list[tuple[str, str]]:
         """Tell what is sent where, for people."""
@@ -274,7 +274,7 @@ class HttpBackend:
     @cached_property
     def scrub(self) -> Scrubber:
         """What keeps the key out of replies; for replies from files, the key may be missing."""
-        return Scrubber(os.environ.get(self.key_variable, "").strip(), self._address.secrets)
+        return Scrubber(os.environ.get(self.key_env, "").strip(), self._address.secrets)
 
     async def post(self, body: bytes) -> Received:
         """Send a body and read the reply, whatever its status but a first 401 for a key of a command."""
@@ -340,7 +340,7 @@ class HttpBackend:
             if failed := failed or within(body, "choices", 0, "error"):
                 status, body = status_of(failed), {"error": failed}
         if failed:
-            raise_failure(status, body, headers, self.place, self.scrub, self.key_variable)
+            raise_failure(status, body, headers, self.place, self.scrub, self.key_env)
         if (completion := read(body, self.scrub)) is None:
             raise odd("without an answer")
         if number := request_id(headers, self.scrub):
@@ -372,7 +372,7 @@ class HttpBackend:
             return self._command.key()
         if self._signer is not None:
             return self._signer.token or "none"
-        return read_key(self.key_variable, self._address, self.entry.keyless)
+        return read_key(self.key_env, self._address, self.entry.keyless)
 
 
 def identified(provider: str, model: str, place: str, params: Mapping[str, Any], variant: str = "") -> Identity:

@@ -209,10 +209,10 @@ class Decisions(client.HttpBackend):
         model: str,
         *,
         params: Mapping[str, Any] | None = None,
-        lacking: Sequence[str] = (),
+        unsupported: Sequence[str] = (),
         **calling: Unpack[client.EndpointOptions],
     ) -> None:
-        del lacking  # what a chat server may not take is never part of these requests
+        del unsupported  # what a chat server may not take is never part of these requests
         fields = dict(params or {})
         named = fields.pop("dialect", None)
         self._params = plain_params(fields, ours=_OURS)

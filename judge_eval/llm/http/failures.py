@@ -113,7 +113,11 @@ _NO_ACCESS = re.compile(
     r"api key (not valid|expired|not found)|credit balance is too low|user location is not supported", re.IGNORECASE
 )
 _NO_MODEL = re.compile(r"model_not_found|not a valid model|model .{1,80} (does not exist|not found)", re.IGNORECASE)
-_TOO_LONG = re.compile(r"context[_ ]length|maximum context|string_above_max_length|too long|too large", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context[_ ](length|size|window)|max(imum)? context|maximum (model|prompt) length|string_above_max_length"
+    r"|(?<!took )too long|too large|exceeds the maximum number of tokens|inputs\W+tokens|less than \d+ tokens",
+    re.IGNORECASE,
+)
 _VARYING = re.compile(r"\S*\d\S*|\"[^\"]*\"|'[^']*'|`[^`]*`")  # in equal refusals: numbers, ids, quotations
 _SHOWN = 300  # characters of a server's words
 _SOUGHT = 5_000  # characters of them that are looked at
@@ -168,17 +172,17 @@ def raise_failure(
         )
     if status == 403:
         raise errors.DeniedError(f"{message} (the key may not use this model or server)", "HTTP 403")
-    if status in (404, 405, 410) or (status == 400 and _NO_MODEL.search(objection.words)):
+    if status in (404, 405, 410, 501) or (status == 400 and _NO_MODEL.search(objection.words)):
         raise errors.DeniedError(
             f"{message} (check the model's name, and that the base URL ends as in .../v1)", f"HTTP {status}"
         )
+    if status in (400, 413, 422, 500) and (status == 413 or _TOO_LONG.search(objection.words)):
+        raise errors.RequestTooLargeError(f"the request is too long: {message}")
     if status in (408, 409, 425, 429) or status >= 500:
         raise errors.TransientError(
             message, kind="rate_limit" if status == 429 else "server",
             retry_after=retry_after(headers, quotas=status == 429) or _retry_info(body), sent=status != 429,
         )  # fmt: skip
-    if status == 413 or _TOO_LONG.search(objection.words):
-        raise errors.RequestTooLargeError(f"the request is too long: {message}")
     if "model output limit was reached" in objection.message:
         raise errors.RefusedError(message, why="truncated")
     if status in (400, 422):
@@ -241,7 +245,13 @@ def _objection(body: Any, scrub: Scrubber) -> tuple[Objection, bool]:
     message = error.get("message") or detail or metadata.get("raw") or ""
     kind = as_line(error.get("type"))
     code = error.get("code")
-    code = as_line(code)[:_SHOWN] if isinstance(code, str) else kind if kind in _NO_CREDIT else ""
+    code = (
+        as_line(code)[:_SHOWN]
+        if isinstance(code, str)
+        else kind
+        if kind in _NO_CREDIT or _TOO_LONG.search(kind)
+        else ""
+    )
     flagged = code == "content_filter" or "flagged_input" in metadata or bool(metadata.get("reasons"))
     param = beginning(as_line(error.get("param")), scrub)
     return Objection(beginning(message or body, scrub), code, param), flagged

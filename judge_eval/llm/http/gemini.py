@@ -7,7 +7,7 @@ from judge_eval.digest import compact_json
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, model_of, token_logprobs
-from judge_eval.llm.http.failures import as_line, spelled, whole
+from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.http.text_server import TextServer
 from judge_eval.providers import built_in
@@ -50,25 +50,16 @@ class ContentBodies(Bodies):
         }
         if system:
             fields["systemInstruction"] = {"parts": [{"text": system}]}
-        settings: dict[str, Any] = {"maxOutputTokens": request.max_tokens} if can.cap else {}
+        settings: dict[str, Any] = {"maxOutputTokens": request.max_tokens}
         seed = self.seed(request, can)
         if seed is not None:
             settings["seed"] = seed
         # The tail closes the settings, which come last.
-        begun = compact_json({**fields, "generationConfig": settings})[:-2]
-        return begun + (tail if settings else tail.removeprefix(",")).encode()
+        return compact_json({**fields, "generationConfig": settings})[:-2] + tail.encode()
 
     def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
         words, tail = super()._tail(form, can)
-        more = ""
-        if can.mode == "tool":
-            name = form.schema_name
-            called = {
-                "tools": [{"functionDeclarations": [{"name": name, "parametersJsonSchema": dict(form.schema)}]}],
-                "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}},
-            }
-            more = "," + compact_json(called).decode()[1:-1]
-        return words, ("" if tail == ",}" else tail[:-1]) + "}" + more + "}"
+        return words, ("" if tail == ",}" else tail[:-1]) + "}}"
 
     def _fields(self, sent: dict[str, Any], form: Form, can: Capabilities) -> dict[str, Any]:
         """Write the fields of `generationConfig` that all requests of a form share."""
@@ -101,21 +92,18 @@ def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         return Completion(text=f"blocked: {scrub.reply(blocked)}", finish="filter", usage=made, model=model)
     parts = [part for part in dicts_in(within(first, "content", "parts")) if not part.get("thought")]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    calls = [part["functionCall"].get("args") for part in parts if isinstance(part.get("functionCall"), dict)]
-    called = bool(calls) and isinstance(calls[0], dict)
-    text = spelled(calls[0]) if called else "".join(texts)
+    text = "".join(texts)
     reason = as_line(first.get("finishReason"))
     finish: Finish = "length" if reason == "MAX_TOKENS" else "stop" if reason in _STOPPED else "filter"
     if finish == "filter" and not text:
         text = f"ended: {reason}"
     clean = scrub.reply(whole(text))
-    exact = clean == text and not called
     return Completion(
         text=clean,
         finish=finish,
         usage=made,
         model=model,
-        logprobs=_logprobs(first.get("logprobsResult")) if exact else (),
+        logprobs=_logprobs(first.get("logprobsResult")) if clean == text else (),
         request_id=scrub(as_line(body.get("responseId"))[:100]),
     )
 

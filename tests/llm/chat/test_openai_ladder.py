@@ -44,7 +44,7 @@ FLAVOURS = {
     "ollama": (("strict",), 0),
     "openrouter": (("max_completion_tokens",), 0),
     "llamacpp": (("json_schema", "max_completion_tokens", "strict"), 2),
-    "gateway": (("json_object", "json_schema", "max_completion_tokens", "strict", "tool"), 4),
+    "gateway": (("json_object", "json_schema", "max_completion_tokens", "strict"), 4),
 }
 
 
@@ -56,9 +56,9 @@ def test_flavours(chat: ChatServer, flavour: str) -> None:
     backend = create("m", base_url=chat.url)
     dropped, more = FLAVOURS[flavour]
     assert {completion.dropped for completion in complete(backend, 64)} == {dropped}
-    # Each call may hear one objection; the steps after the first one are walked by one call alone.
-    assert chat.counts["400"] <= (64 if dropped else 0) + more
-    assert chat.counts["paid"] == 64
+    # Each call may hear one objection; the steps are walked by the package's own question alone.
+    assert chat.counts["400"] <= (65 if dropped else 0) + more
+    assert chat.counts["paid"] == 64 + bool(dropped)
     chat.reset()
     assert complete(backend)[0].dropped == dropped
     assert chat.counts["400"] == 0
@@ -78,26 +78,27 @@ OBJECTIONS = {
 
 @pytest.mark.parametrize("name", OBJECTIONS)
 def test_one_objection_one_thing_less(chat: ChatServer, name: str) -> None:
-    """An objection costs one more request, without what was objected to."""
-    chat.script(reply(name))
+    """An objection costs two questions of the package's own and one more request, without what was objected to."""
+    chat.script(reply(name), reply(name))
     assert complete(create("m", base_url=chat.url))[0].dropped == (OBJECTIONS[name],)
-    assert len(chat.calls) == 2
+    assert len(chat.calls) == 4
 
 
 def test_logprobs_dropped_on_403(chat: ChatServer) -> None:
     """A model that does not permit log-probabilities is asked without."""
-    chat.script(reply("403_logprobs"))
+    chat.script(reply("403_logprobs"), reply("403_logprobs"))
     backend = create("m", base_url=chat.url, params={"logprobs": True})
     assert complete(backend)[0].dropped == ("logprobs",)
-    assert "logprobs" not in chat.calls[1]
+    assert ["logprobs" in body for body in chat.calls] == [True, True, False, False]
 
 
-def test_neither_cap(chat: ChatServer) -> None:
-    """A server that takes no cap at all is asked without one."""
-    chat.script(reply("400_max_completion_tokens"), error(400, "Unknown parameter: 'max_tokens'.", param="max_tokens"))
-    completion = complete(create("m", base_url=chat.url))[0]
-    assert completion.dropped == ("max_completion_tokens", "max_tokens")
-    assert "max_tokens" not in chat.calls[2]
+def test_a_cap_is_always_sent(chat: ChatServer) -> None:
+    """A server that takes neither cap is not asked without one: no call can succeed."""
+    declined = [reply("400_max_completion_tokens"), error(400, "Unknown parameter: 'max_tokens'.", param="max_tokens")]
+    chat.script(*declined, *declined[1:] * 20)
+    with pytest.raises(DeniedError, match="no form of a request is taken"):
+        complete(create("m", base_url=chat.url))
+    assert all({"max_completion_tokens", "max_tokens"} & body.keys() for body in chat.calls)
 
 
 def test_body_as_sent(chat: ChatServer) -> None:
@@ -152,9 +153,9 @@ def test_always_vague(chat: ChatServer) -> None:
     chat.script(*[reply("400_vague")] * 99)
     backend = create("m", base_url=chat.url)
     for _ in range(3):
-        with pytest.raises(DeniedError, match="no form of a request is taken: 8 were tried"):
+        with pytest.raises(DeniedError, match="no form of a request is taken: 7 were tried"):
             complete(backend)
-    assert len(chat.calls) == 8
+    assert len(chat.calls) == 1 + 7 + 2
     assert backend.capabilities == Capabilities()
 
 
@@ -184,28 +185,16 @@ ONE_CHUNK = (
 
 
 @pytest.mark.parametrize("objection", ONE_CHUNK)
-def test_one_objection_keeps_the_accepted_form(chat: ChatServer, objection: Canned) -> None:
-    """A form that was accepted stays; the odd request alone is asked in a lower form."""
+def test_an_accepted_form_is_not_to_blame(chat: ChatServer, objection: Canned) -> None:
+    """Once a form was answered, a request that is declined in it is refused for itself, in one request."""
     backend = create("m", base_url=chat.url)
     complete(backend)
     chat.script(objection)
-    assert complete(backend)[0].dropped
+    with pytest.raises(RefusedError, match="not supported"):
+        complete(backend)
     assert complete(backend)[0].dropped == ()
     assert backend.capabilities == Capabilities()
-    assert len(chat.calls) == 4
-
-
-def test_an_odd_request_without_a_working_form_fails_alone(chat: ChatServer) -> None:
-    """It walks the ladder for itself, fails with the first objection, and the others keep their form."""
-    backend = create("m", base_url=chat.url)
-    complete(backend)
-    chat.script(*[error(400, f"response_format is not supported {n}") for n in range(9)])
-    with pytest.raises(RefusedError, match="not supported 0"):
-        complete(backend)
-    assert len(chat.calls) == 1 + 5
-    chat.reset()
-    chat._scripted.clear()
-    assert complete(backend)[0].dropped == ()
+    assert len(chat.calls) == 3
 
 
 def test_another_form_is_learned_after_a_success(chat: ChatServer) -> None:
@@ -213,7 +202,7 @@ def test_another_form_is_learned_after_a_success(chat: ChatServer) -> None:
     backend = create("m", base_url=chat.url)
     complete(backend)
     other = ask(form=SmallForm(listwise=True))
-    chat.script(error(400, "response_format strict is not supported", param="response_format"))
+    chat.script(*[error(400, "response_format strict is not supported", param="response_format")] * 2)
 
     async def go() -> list[Completion]:
         try:
@@ -222,4 +211,4 @@ def test_another_form_is_learned_after_a_success(chat: ChatServer) -> None:
             await backend.aclose()
 
     assert [completion.dropped for completion in asyncio.run(go())] == [("strict",)] * 2
-    assert len(chat.calls) == 1 + 3
+    assert len(chat.calls) == 1 + 5

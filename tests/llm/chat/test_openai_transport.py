@@ -97,7 +97,7 @@ def test_unsendable_key(chat: ChatServer, monkeypatch: pytest.MonkeyPatch, key: 
 def test_other_variable_for_the_key(chat: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key may stand in another variable, with the line end a file leaves behind."""
     monkeypatch.setenv("ROUTER_KEY", "rk-1234567\n")
-    complete(create("m", base_url=chat.url, key_variable="ROUTER_KEY"))
+    complete(create("m", base_url=chat.url, key_env="ROUTER_KEY"))
     assert chat.headers[0]["authorization"] == "Bearer rk-1234567"
 
 
