@@ -340,7 +340,7 @@ class Evaluator:
     def with_judge(self, judge: Judge) -> Evaluator:
         """Return an evaluator with another judge of the same scale, and the same open connections."""
         other = copy(self)
-        other.judge, other._stack = judge, self._stack
+        other.judge, other._stack = judge, self.stack
         return other
 
     def calling(self, driver: Driver | None = None) -> RunContext:

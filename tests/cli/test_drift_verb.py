@@ -42,8 +42,9 @@ def test_a_judge_is_asked_again_with_the_settings_of_the_run(desk: Desk, data: P
     again = server.calls[len(asked) :]
     assert len(again) == len(asked)
     assert {(call["temperature"], call["model"]) for call in again} == {(0.5, "m")}
-    first, second = (EvalRun.load(path) for path in sorted((desk.folder / "runs").iterdir()))
-    assert (second.manifest.label, second.manifest.baseline, second.manifest.tally.hits) == ("second", first.id, 0)
+    runs = {run.manifest.label: run for run in map(EvalRun.load, (desk.folder / "runs").iterdir())}
+    first, second = runs["first"], runs["second"]
+    assert (second.manifest.baseline, second.manifest.tally.hits) == (first.id, 0)
     assert second.manifest.judge == first.manifest.judge
     assert second.manifest.metrics == ("P@2",)
     assert second.manifest.dataset.digest == first.manifest.dataset.digest
