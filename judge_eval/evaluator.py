@@ -20,8 +20,8 @@ from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
-from judge_eval.judges import Cascade, Judge, Vote
-from judge_eval.judges.judge import as_begun, check_trace, judges_by_claims, with_blank
+from judge_eval.judges import Judge, Vote
+from judge_eval.judges.judge import as_begun, check_depth, check_trace, judges_by_claims, with_blank
 from judge_eval.judges.kinds import Mode, check_models, mode_for, routes_to_tell
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.backend import Backend
@@ -325,8 +325,7 @@ class Evaluator:
 
     def source(self, data: Traces, selection: Selection = EVERY_TRACE) -> Replayable | None:
         """Open data, as `evaluate` takes them, to be read twice with traces checked; None for a stream."""
-        if isinstance(self.judge, Cascade):
-            self.judge.check_depth(selection.reader.depth if selection.reader else None)
+        check_depth(self.judge, selection.reader.depth if selection.reader else None)
         return replayable(data, self.check, selection, self._spends)
 
     def _spends(self) -> bool:

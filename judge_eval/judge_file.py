@@ -20,6 +20,7 @@ from judge_eval.llm.stack import UNNAMED, create_backend
 from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record
 from judge_eval.registry import kind_named, stated_of
+from judge_eval.runs.folder.describing import backends_by_route
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.schema import BlankPolicy, EvidencePolicy
 from judge_eval.spelling import option, toml_key, toml_value
@@ -223,7 +224,8 @@ class JudgeSpec(ModelSpec):
             )
         if self.cheap is not None and self.strong is not None:
             models, cascade, options = self._cascade(self.cheap, self.strong, options, fitting=fitting)
-            if self.confidence and (self.strong.mode or self.mode) != "decision":
+            asks = kind_named(mode_for(self.strong.model, self.strong.mode or self.mode)).asks
+            if self.confidence and asks != "questions":
                 options = options.with_logprobs("strong")
             return {"model": models, "judge": cascade, "options": options}
         plain = options
@@ -251,10 +253,8 @@ class JudgeSpec(ModelSpec):
         if self.layout == "question":
             return None
         mode = mode_for(self.model, self.mode)
-        if mode != "decision" or self.repeat > 1:
-            raise ConfigError(
-                f"{option('layout')} is for one decision model, asked once ({option('mode', 'decision')})"
-            )
+        if not kind_named(mode).takes("layout") or self.repeat > 1:
+            raise _layout_error()
         prompt = prompt_name(self.prompt or DEFAULT_PROMPT)
         return make_judge(prompt, mode, self.relevant, 0, self.evidence, self.layout)
 
@@ -265,7 +265,7 @@ class JudgeSpec(ModelSpec):
         if self.repeat > 1:
             raise ConfigError(f"{option('repeat')} and a panel do not go together; give members `sample`s of their own")
         if self.layout != "question":
-            self.but(mode="decision", repeat=2)._laid_out()
+            raise _layout_error()
         models: dict[str, str] = {}
         special: dict[str, Options] = {}
         members: list[Member] = []
@@ -321,7 +321,8 @@ class JudgeSpec(ModelSpec):
         )
         models = {"cheap": cheap.model, "strong": strong.model}
         if fitted is None:
-            members = {"cheap": cheap.options(options, self.file, merge=mode_for(cheap.model) != "decision")}
+            writes = kind_named(mode_for(cheap.model)).asks != "questions"
+            members = {"cheap": cheap.options(options, self.file, merge=writes)}
             if (own := strong.options(options, self.file)) != options:
                 members["strong"] = own
             return models, judge, replace(options, members=members)
@@ -399,6 +400,10 @@ def _check_part(part: Any, where: str, folder: Path | None) -> None:
             part["prompt"] = f"file:{beside}"
 
 
+def _layout_error() -> ConfigError:
+    return ConfigError(f"{option('layout')} is for one decision model, asked once ({option('mode', 'decision')})")
+
+
 def _cascade_params(flags: Mapping[str, Any]) -> dict[str, Any]:
     return read_params(flags.get("cascade_param") or (), option("cascade_param"))
 
@@ -413,5 +418,4 @@ def _backends(models: Mapping[str, str], members: Mapping[str, Options]) -> dict
     backends = {route: create_backend(model, members[route]) for route, model in models.items()}
     for backend in backends.values():
         background_loop.run(backend.aclose())
-    record: Any = backends_record({route: backend.identity for route, backend in backends.items()})
-    return dict(record["members"])
+    return dict(backends_by_route(backends_record({route: backend.identity for route, backend in backends.items()})))

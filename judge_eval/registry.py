@@ -103,6 +103,10 @@ class Kind:
             is not to be checked.
         by_claims: Whether its verdicts say which claims each chunk supports.
         for_decisions: The kind in its place if the model is a decision model.
+        shows_list: Whether a request shows the chunks of a trace as a list, whose order may change a verdict.
+        parts: The field of its record that lists the records of the judges whose verdicts it combines.
+        stages: The fields of its record that hold the judges that it asks one after the other, in this order.
+        words: Called with what `describe` returned; names the judge for people. If None, the prompt in the record does.
         name: The registered name; set by `kind_named`.
     """
 
@@ -111,7 +115,15 @@ class Kind:
     asks: Literal["text", "questions"] | None = None
     by_claims: bool = False
     for_decisions: str | None = None
+    shows_list: bool = False
+    parts: str | None = None
+    stages: tuple[str, ...] = ()
+    words: Callable[[Mapping[str, Any]], str] | None = None
     name: str = ""
+
+    def takes(self, option: str) -> bool:
+        """Tell whether what makes its judges has an option of this name."""
+        return self.create is not None and option in _accepted(self.create)[0]
 
     def make(self, prompt: object, options: Mapping[str, Any]) -> Any:
         """Make a judge from a prompt's id, or the path of a file; an option at its default is None or 0.
@@ -135,6 +147,27 @@ def kind_named(name: str) -> Kind:
     loaded = EntryPoint(name, own[0], "").load() if own else find("judges", name, "judge")
     kind = loaded if isinstance(loaded, Kind) else Kind(loaded)
     return replace(kind, name=name, from_record=kind.from_record or getattr(kind.create, "from_record", None))
+
+
+def kind_of_record(record: Mapping[str, Any]) -> Kind:
+    """Return the kind of the judge that a record describes; of an unknown one nothing is stated."""
+    try:
+        return kind_named(str(record["mode"]))
+    except (KeyError, UnknownNameError):
+        return Kind(None)
+
+
+def parts_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the records of the judges whose verdicts a judge combines; empty for others."""
+    field = kind_of_record(record).parts
+    parts = record.get(field) if field else None
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list | tuple) else []
+
+
+def stages_of(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the records of the judges that a judge asks one after the other, by name; empty for others."""
+    stages = {name: record.get(name) for name in kind_of_record(record).stages}
+    return {name: stage for name, stage in stages.items() if isinstance(stage, Mapping)}
 
 
 def _accepted(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:

@@ -12,6 +12,7 @@ from judge_eval.judges.judge import (
     Inquiry,
     Judge,
     JudgeAround,
+    JudgeStage,
     ModelUse,
     as_begun,
     check_trace,
@@ -23,7 +24,7 @@ from judge_eval.judges.judge import (
     route_plan,
     with_blank,
 )
-from judge_eval.judges.kinds import judge_of_record, make_judge, mode_for
+from judge_eval.judges.kinds import judge_in_words, judge_of_record, make_judge, mode_for
 from judge_eval.prompts import DecisionLayout
 from judge_eval.registry import Kind, kind_named
 from judge_eval.spelling import option
@@ -189,6 +190,14 @@ class Cascade:
             record["explain_positives"],
             (str(cheap["route"]), str(strong["route"])),
         )
+
+    def stages(self) -> tuple[JudgeStage, ...]:
+        """Return both judges, with the share of chunks that the strong one was asked about in the fit."""
+        fitted = self.guarantee
+        holds = fitted is not None and fitted.explain_positives == self.explain_positives
+        share = 1 - fitted.coverage if fitted and holds and judges_chunks_alone(self.strong) else None
+        escalated = 1.0 if self.threshold is None else share
+        return JudgeStage(CHEAP, self.cheap, self.routes[0]), JudgeStage(STRONG, self.strong, self.routes[1], escalated)
 
     def models_asked(self) -> Iterator[ModelUse]:
         """Return the models that both judges ask; a verdict of the cheap one counts by its probability."""
@@ -400,4 +409,12 @@ def cascade_of(
     return Cascade(cheap, strong, threshold, explain_positives)
 
 
-KIND = Kind(None, Cascade.from_record)
+def _in_words(record: Mapping[str, Any]) -> str:
+    threshold = record.get("threshold")
+    where = f"below {threshold:.2f}" if isinstance(threshold, float) else "for every chunk"
+    positives = " and for relevant ones" if record.get("explain_positives") else ""
+    first, then = (judge_in_words(record[stage]) or "a custom judge" for stage in (CHEAP, STRONG))
+    return f"a cascade ({first} first, {then} {where}{positives})"
+
+
+KIND = Kind(None, Cascade.from_record, stages=(CHEAP, STRONG), words=_in_words)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.schema import BlankPolicy, Call, Judgment, Scale, Trace, Verdict
+from judge_eval.schema import BlankPolicy, Call, Judgment, Scale, Stage, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
 Wave: TypeAlias = Sequence[Request]
@@ -29,6 +29,8 @@ class Judge(Protocol):
     - `imagined_split(request) -> Completion | None`: answers a request that splits a reference, to plan by.
     - `is_complete(trace, earlier) -> bool`: whether nothing is missing in an earlier judgment of a trace.
     - `resume(trace, earlier) -> Inquiry`: plans what is missing there, and returns the whole judgment.
+    - `check_depth(depth)`: raises `ConfigError` if it does not judge as many chunks of a trace.
+    - `stages() -> Sequence[JudgeStage]`: the judges that it asks one after the other.
     - `models_asked() -> Iterable[ModelUse]`: which models it asks, and how.
     - `as_begun(record) -> Judge`: the judge with the prompt versions of a record that `describe` made.
     - `with_blank(rule) -> Judge`: the judge that treats chunks without text so.
@@ -60,6 +62,16 @@ class Judge(Protocol):
         """
 
 
+class JudgeStage(NamedTuple):
+    """One of the judges that a judge asks one after the other."""
+
+    name: Stage
+    judge: Judge
+    route: str
+    share: float | None = 1.0
+    """Which share of the chunks is likely to reach it, 0 to 1; None if that is not known."""
+
+
 class ModelUse(NamedTuple):
     """How a judge asks one model."""
 
@@ -81,6 +93,19 @@ def check_trace(judge: Judge, trace: Trace) -> None:
     check: Callable[[Trace], None] | None = getattr(judge, "check_trace", None)
     if check is not None:
         check(trace)
+
+
+def check_depth(judge: Judge, depth: int | None) -> None:
+    """Raise `ConfigError` unless a judge judges the first `depth` chunks of a trace (None: all); most judge any."""
+    check: Callable[[int | None], None] | None = getattr(judge, "check_depth", None)
+    if check is not None:
+        check(depth)
+
+
+def stages_asked(judge: Judge) -> Sequence[JudgeStage]:
+    """Return the judges that a judge asks one after the other; empty if it does not say."""
+    stages: Callable[[], Sequence[JudgeStage]] = getattr(judge, "stages", tuple)
+    return stages()
 
 
 def imagined_split(judge: Judge, request: Request) -> Completion | None:

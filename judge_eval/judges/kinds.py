@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from judge_eval.errors import ConfigError, JudgeEvalError, UnknownNameError, advise
+from judge_eval.errors import ConfigError, JudgeEvalError, advise
 from judge_eval.judges.judge import Judge, models_asked, with_blank
 from judge_eval.prompts import DecisionLayout
-from judge_eval.registry import MODES, kind_named, names, stated_of
+from judge_eval.registry import MODES, kind_named, kind_of_record, names, stated_of
 from judge_eval.schema import EvidencePolicy
 from judge_eval.spelling import option
 
@@ -15,6 +15,8 @@ __all__ = ["DEFAULT_PROMPT", "MODES", "Mode"]
 
 Mode: TypeAlias = str
 """How a judge asks: the name of a kind that is made from a prompt, in `MODES` or of an installed package."""
+DEFAULT_MODES = "pointwise", "decision"
+"""The kind for models that write texts, and the one for those that do not."""
 DEFAULT_PROMPT = "support/binary"
 """The prompt of those who name none."""
 
@@ -23,7 +25,7 @@ def mode_for(model: object, asked: Mode | None = None) -> Mode:
     """Return how a model is asked: as named, else (also for `claims`) by decisions if it writes no text."""
     decides = not stated_of(model).writes_text
     if asked is None:
-        return "decision" if decides else "pointwise"
+        return DEFAULT_MODES[decides]
     return (decides and asked in MODES and kind_named(asked).for_decisions) or asked
 
 
@@ -83,10 +85,16 @@ def make_judge(
 
 def judge_of_record(record: Mapping[str, Any]) -> Judge:
     """Make a judge again from what `describe` returned, with the versions of prompts that it had."""
-    try:
-        kind = kind_named(str(record["mode"]))
-    except (KeyError, UnknownNameError):
-        kind = None
-    if kind is None or kind.from_record is None:
+    kind = kind_of_record(record)
+    if kind.from_record is None:
         raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
     return with_blank(cast(Judge, kind.from_record(record)), record.get("blank"))
+
+
+def judge_in_words(record: Mapping[str, Any]) -> str | None:
+    """Name the prompt of a judge, or say which judges it is made of; None if its record does not say."""
+    prompt = record.get("prompt")
+    if isinstance(prompt, Mapping):
+        return f"{prompt.get('id', 'a custom prompt')}@{prompt.get('version', '?')}"
+    words = kind_of_record(record).words
+    return None if words is None else words(record)

@@ -135,4 +135,4 @@ def _make(prompt: str | Path, *, relevant: int | None, sample: int, evidence: Ev
     return Listwise(prompt, relevant=relevant, sample=sample, evidence=evidence)
 
 
-KIND = Kind(_make, Listwise.from_record, asks="text")
+KIND = Kind(_make, Listwise.from_record, asks="text", shows_list=True)

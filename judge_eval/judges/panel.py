@@ -285,4 +285,8 @@ def repeated(
     return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence, layout), repeat, vote=vote)
 
 
-KIND = Kind(None, Panel.from_record)
+def _in_words(record: Mapping[str, Any]) -> str:
+    return f"a panel of {len(record['members'])} ({record.get('vote')})"
+
+
+KIND = Kind(None, Panel.from_record, parts="members", words=_in_words)

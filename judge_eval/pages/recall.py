@@ -11,6 +11,7 @@ from judge_eval.judges.kinds import judge_of_record
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.cache.cached import Cached
 from judge_eval.llm.cache.store import Store
+from judge_eval.runs.folder.describing import backends_by_route
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Call
 from judge_eval.wire import Completion, Request
@@ -143,9 +144,7 @@ class Memory:
 
 def _identities_of(manifest: Manifest) -> dict[str, Identity]:
     """Tell by route who answered; a judge whose replies are never stored is not among them."""
-    members = manifest.backend.get("members")
-    records = members if isinstance(members, dict) else {"": manifest.backend}
-    identities = {route: _identity_of(record) for route, record in records.items() if isinstance(record, Mapping)}
+    identities = {route: _identity_of(record) for route, record in backends_by_route(manifest.backend).items()}
     return {route: identity for route, identity in identities.items() if identity is not None}
 
 

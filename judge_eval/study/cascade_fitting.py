@@ -9,6 +9,7 @@ from judge_eval.confidence import is_sure
 from judge_eval.errors import DataError, RunError
 from judge_eval.installed import own_version
 from judge_eval.judges.kinds import Mode
+from judge_eval.runs.folder.describing import backends_by_route
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
@@ -195,8 +196,6 @@ def _share_read(cheap: Run, facts: SampleFacts, threshold: float | None) -> floa
 
 
 def _stage(stage: Stage, run: Run, facts: SampleFacts, price: Price | None) -> CascadeStage:
-    members = run.manifest.backend.get("members")
-    backend = members.get(stage) if isinstance(members, dict) else None
     judge = {name: value for name, value in run.manifest.judge.items() if name != "route"}
     input_tokens, output_tokens, verdicts, failed = _taken(run.results)
     known = input_tokens + output_tokens > 0 and verdicts > 0
@@ -206,7 +205,7 @@ def _stage(stage: Stage, run: Run, facts: SampleFacts, price: Price | None) -> C
         prompt=facts.prompts[stage],
         mode=facts.modes[stage],
         judge=judge,
-        backend=backend if isinstance(backend, dict) else {},
+        backend=dict(backends_by_route(run.manifest.backend).get(stage, {})),
         verdicts=verdicts,
         failed=failed,
         tokens=1000 * (input_tokens + output_tokens) / verdicts if known else None,

@@ -6,6 +6,7 @@ import numpy as np
 
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
+from judge_eval.registry import parts_of, stages_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.rescore import scale_of
@@ -119,18 +120,15 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
 
 def _is_repeated(run: Run) -> bool:
     """Tell whether the members of a panel are samples of one judge."""
-    members = run.manifest.judge.get("members")
-    if not isinstance(members, list):
-        return False
-    kinds = [{**each, "name": None, "sample": None} if isinstance(each, dict) else each for each in members]
-    return all(each == kinds[0] for each in kinds)
+    judges = [{**part, "name": None, "sample": None} for part in parts_of(run.manifest.judge)]
+    return bool(judges) and all(judge == judges[0] for judge in judges)
 
 
 def member_agreement(run: Run) -> MemberAgreement | None:
     """Measure how far the members agree; None where the run has no votes, or those of a cascade."""
     # The judges of a cascade meet only where the first was not sure, which tells nothing of the rest. Blank
     # chunks, which no judge is asked about, are left out.
-    if run.manifest.judge.get("mode") == "cascade":
+    if stages_of(run.manifest.judge):
         return None
     threshold = scale_of(run).relevant
     names: list[str] = []

@@ -12,8 +12,8 @@ from judge_eval.digest import digest_json, short
 from judge_eval.errors import NEVER_ASKED, ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.judges import Cascade, Judge
-from judge_eval.judges.judge import OnRoute, judges_chunks_alone
+from judge_eval.judges import Judge
+from judge_eval.judges.judge import OnRoute, judges_chunks_alone, stages_asked
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.stack import Stacks
 from judge_eval.ranges import check_ranges
@@ -141,12 +141,12 @@ class PairedPilot:
     target: Literal["strong", "labels"] = "strong"
     labels: Labels | None = None
     label_relevant: int | None = None
-    _cascade: Cascade = field(init=False)
+    _judges: dict[Stage, Judge] = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.evaluator.judge, Cascade) or not isinstance(self.evaluator.stack, Stacks):
+        self._judges = {stage.name: stage.judge for stage in stages_asked(self.evaluator.judge)}
+        if len(self._judges) != 2 or not isinstance(self.evaluator.stack, Stacks):
             raise ConfigError("only a cascade of two models can be fitted")
-        self._cascade = self.evaluator.judge
         if self.labels is not None and len(set(self.labels.chances.values())) > 1:
             raise ConfigError(
                 "the labels are of traces with unequal chances to be chosen; a threshold needs traces drawn "
@@ -185,7 +185,7 @@ class PairedPilot:
         traces = [trace for _, trace in sorted(reservoir.kept, key=lambda each: each[0])]
         spots = [self._spot(trace) for trace in traces]
         chunks = {spot.id: spot.chunks[0].id for spot in spots}
-        if not judges_chunks_alone(self._cascade.strong):
+        if not judges_chunks_alone(self._judges["strong"]):
             spots = [_relabelled(trace, spot) for trace, spot in zip(traces, spots, strict=True)]
         return PilotSample(
             traces=traces,
@@ -233,7 +233,7 @@ class PairedPilot:
         """Return the folder of the two runs, named after the data, the judges and the sample."""
         key = {
             "data": drawn.digest,
-            "judges": [as_filed(judge.describe()) for judge in (self._cascade.cheap, self._cascade.strong)],
+            "judges": [as_filed(judge.describe()) for judge in self._judges.values()],
             "models": backends_record(self.evaluator.stack.identities()),
             "sample": [self.seed, len(drawn.traces), self.target],
             "spots": [trace.digest for trace in drawn.spots],
@@ -284,12 +284,11 @@ class PairedPilot:
         """
         stacks = self.evaluator.stack
         assert isinstance(stacks, Stacks)
-        judges: dict[Stage, Judge] = {"cheap": self._cascade.cheap, "strong": self._cascade.strong}
         source = None
         least = 1
         if self.target == "labels":
             source = ", ".join(self.labels.sources) if self.labels is not None else "the dataset"
-            scale = scale_of_labels(drawn.ends, source, self._cascade.scale, self.label_relevant)
+            scale = scale_of_labels(drawn.ends, source, self.evaluator.judge.scale, self.label_relevant)
             least = scale.relevant
         facts = SampleFacts(
             dataset=drawn.dataset,
@@ -297,14 +296,14 @@ class PairedPilot:
             traces=drawn.total,
             seed=self.seed,
             models={stage: model for stage, (model, _) in self.names.items()},
-            prompts={stage: _pinned(judges[stage], name) for stage, (_, name) in self.names.items()},
-            modes={stage: judge.describe()["mode"] for stage, judge in judges.items()},
+            prompts={stage: _pinned(self._judges[stage], name) for stage, (_, name) in self.names.items()},
+            modes={stage: judge.describe()["mode"] for stage, judge in self._judges.items()},
             labels=source,
             label_relevant=least,
             cluster=drawn.cluster,
             clusters=drawn.clusters,
             chunks=drawn.chunks,
-            explain_positives=self._cascade.explain_positives,
+            explain_positives=bool(self.evaluator.judge.describe().get("explain_positives")),
             depth=drawn.depth,
         )
         return fit_runs(
@@ -318,8 +317,7 @@ class PairedPilot:
         )
 
     def _evaluator_of(self, stage: Stage) -> Evaluator:
-        judge = self._cascade.cheap if stage == "cheap" else self._cascade.strong
-        return self.evaluator.with_judge(OnRoute(judge, stage))
+        return self.evaluator.with_judge(OnRoute(self._judges[stage], stage))
 
     def _label(self, trace: Trace, chunk: Chunk) -> int | None:
         return chunk.label if self.labels is None else self.labels.grades.get((trace.id, chunk.id))

@@ -11,7 +11,8 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.folder.describing import judge_in_words
+from judge_eval.judges.kinds import judge_in_words
+from judge_eval.registry import kind_of_record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.sources import Traces
@@ -196,7 +197,7 @@ class Prober:
             raise DataError("probes need at least two traces with chunks")
         self._calls = 0
         base = {r.trace_id: r for r in self._judge(traces).results}
-        listwise = self.evaluator.judge.describe().get("mode") == "listwise"
+        listwise = kind_of_record(self.evaluator.judge.describe()).shows_list
         stated = self.evaluator.judge.needs
         requested = list(self.probes or PROBES)
         left_out = [name for name in requested if PROBES[name].expect == "refuted" and not stated]
@@ -347,9 +348,8 @@ def _share(hits: Sequence[bool]) -> Figure | None:
 def _who(evaluator: Evaluator) -> str:
     identities = evaluator.stack.identities().values()
     models = [f"{i.provider}/{i.model}" if i else "a backend of your own" for i in identities]
-    judge = evaluator.judge.describe()
-    named = any(name in judge for name in ("prompt", "members", "threshold"))
-    return ", ".join(models) + (f" with {judge_in_words(judge)}" if named else "")
+    words = judge_in_words(evaluator.judge.describe())
+    return ", ".join(models) + (f" with {words}" if words else "")
 
 
 def _highest_label(traces: Sequence[Trace]) -> int:

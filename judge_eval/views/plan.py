@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from judge_eval.judges import Guarantee
 from judge_eval.llm.backend import caches_prompt_from
 from judge_eval.llm.budget import price_of, why_unpriced
 from judge_eval.llm.expected_usage import Plan, expect_output
@@ -45,23 +44,20 @@ def stage_lines(stack: Stack | Stacks, stage: Stage, plan: Plan) -> Iterator[str
         yield f"  {stage_cost(stack, stage, plan)}"
 
 
-def escalation_lines(
-    stack: Stack | Stacks, plan: Plan, *, escalates_all: bool, guarantee: Guarantee | None
-) -> Iterator[str]:
-    """Say what the strong judge of a cascade would take, which is asked only in part."""
-    # The plan is of everything; a guarantee tells which share is escalated.
-    if escalates_all:
-        yield f"strong: {plan.calls} calls, since everything is escalated"
-    elif guarantee is not None:
-        share = 1 - guarantee.coverage
+def escalation_lines(stack: Stack | Stacks, stage: Stage, plan: Plan, share: float | None) -> Iterator[str]:
+    """Say what a later judge of a cascade would take, if a share of the chunks reaches it (None: unknown)."""
+    # The plan is of everything.
+    if share == 1:
+        yield f"{stage}: {plan.calls} calls, since everything is escalated"
+    elif share is not None:
         yield (
-            f"strong: about {round(share * plan.calls)} calls are likely ({share:.0%} of the sample the "
+            f"{stage}: about {round(share * plan.calls)} calls are likely ({share:.0%} of the sample the "
             f"cascade was fitted on were escalated), at most {plan.calls}"
         )
     else:
-        yield f"strong: from 0 to {plan.calls} calls; the cheap judge decides how much is escalated"
+        yield f"{stage}: from 0 to {plan.calls} calls; the cheap judge decides how much is escalated"
     if plan.calls:
-        yield f"  if everything is escalated: {stage_cost(stack, 'strong', plan)}"
+        yield f"  if everything is escalated: {stage_cost(stack, stage, plan)}"
 
 
 def stage_cost(stacks: Stack | Stacks, stage: Stage, plan: Plan) -> str:

@@ -60,24 +60,19 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: bool = False) -> None:
     """Print what judging the data takes; `asks`: whether they are judged next."""
-    from judge_eval.judges import Cascade
-    from judge_eval.judges.judge import OnRoute, judges_chunks_alone
+    from judge_eval.judges.judge import OnRoute, stages_asked
 
     dataset, plan = evaluator.plan(path, **selected)
-    stack, judge = evaluator.stack, evaluator.judge
+    stack = evaluator.stack
     lines = [f"{selected['name']}: {counted(plan.traces, 'trace')}, {counted(plan.chunks, 'chunk')}"]
     if dataset.skipped:
         lines.append(f"{counted(dataset.skipped, 'invalid record')} would be skipped")
-    if isinstance(judge, Cascade):
-        _, strong = evaluator.with_judge(OnRoute(judge.strong, judge.routes[1])).plan(path, **selected)
-        fitted = judge.guarantee
-        same = fitted is not None and fitted.explain_positives == judge.explain_positives
-        guarantee = fitted if same and judges_chunks_alone(judge.strong) else None
-        escalates_all = judge.threshold is None
-        lines += stage_lines(stack, "cheap", plan)
-        lines += escalation_lines(stack, strong, escalates_all=escalates_all, guarantee=guarantee)
-    else:
-        lines += plan_lines(stack, plan)
+    first, *later = stages_asked(evaluator.judge) or (None,)
+    lines += plan_lines(stack, plan) if first is None else stage_lines(stack, first.name, plan)
+    for stage in later:
+        assert stage is not None
+        _, most = evaluator.with_judge(OnRoute(stage.judge, stage.route)).plan(path, **selected)
+        lines += escalation_lines(stack, stage.name, most, stage.share)
     for each in dataset.remarks:
         remark(each)
     _tell(lines, asks=asks)

@@ -1,13 +1,16 @@
 """Who judged a run, and how the manifests of two runs differ, in words."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from judge_eval.digest import short
+from judge_eval.judges.kinds import judge_in_words
+from judge_eval.registry import stages_of
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 from judge_eval.safe_text import counted
+from judge_eval.schema import Stage
 
 KEPT_BESIDE: Final = ("what_if",)
 """What a judge's record says of verdicts that it did not give."""
@@ -21,7 +24,7 @@ def judged_by(m: Manifest) -> str:
             return f"the verdicts of {source.get('file')} put into new lists ({made.get('recipe')})"
         file, sha256 = source.get("file"), short(str(source.get("sha256")))
         return f"verdicts imported from {file} (sha256 {sha256})"
-    judged = f"judged by {models_of(m)} with {judge_in_words(m.judge)}"
+    judged = f"judged by {models_of(m)} with {_judge(m)}"
     if made := made_of(m):
         return f"{judged}; the other verdicts are of {made.get('of')}, put into new lists ({made.get('recipe')})"
     return judged
@@ -35,38 +38,29 @@ def made_of(m: Manifest) -> Mapping[str, JsonValue]:
 
 def models_of(m: Manifest) -> str:
     """Name the model that judged, or the models of a panel or cascade."""
-    model = str(m.backend.get("model"))
-    return model if m.backend.get("provider") == "panel" else f"{m.backend.get('provider')}/{model}"
+    models = [f"{model.get('provider')}/{model.get('model')}" for model in backends_by_route(m.backend).values()]
+    return ", ".join(models)
+
+
+def backends_by_route(backend: Mapping[str, JsonValue]) -> dict[str, Mapping[str, JsonValue]]:
+    """Return who answered, by route, from a manifest's `backend`; a single model has the route ""."""
+    several = backend.get("members")
+    records = several if isinstance(several, dict) else {"": dict(backend)}
+    return {route: record for route, record in records.items() if isinstance(record, dict)}
 
 
 def prompt_of(m: Manifest) -> str | None:
     """Name the prompt, or say which panel or cascade judged; None where that is not known."""
-    known = any(name in m.judge for name in ("prompt", "members", "threshold"))
-    return judge_in_words(m.judge) if known else None
-
-
-def judge_in_words(judge: Mapping[str, JsonValue]) -> str:
-    """Name the prompt of a judge, or say which panel or cascade it is."""
-    prompt, members = judge.get("prompt"), judge.get("members")
-    cheap, strong = judge.get("cheap"), judge.get("strong")
-    if isinstance(prompt, dict):
-        return f"{prompt.get('id', 'a custom prompt')}@{prompt.get('version', '?')}"
-    if isinstance(members, list):
-        return f"a panel of {len(members)} ({judge.get('vote')})"
-    if isinstance(cheap, dict) and isinstance(strong, dict):
-        threshold = judge.get("threshold")
-        where = f"below {threshold:.2f}" if isinstance(threshold, float) else "for every chunk"
-        positives = " and for relevant ones" if judge.get("explain_positives") else ""
-        first, then = judge_in_words(cheap), judge_in_words(strong)
-        return f"a cascade ({first} first, {then} {where}{positives})"
-    return "a custom judge"
+    return judge_in_words(m.judge)
 
 
 def cascaded(m: Manifest) -> list[str]:
     """Say how much each judge of a cascade decided, and what its threshold rests on; else nothing."""
-    if m.judge.get("mode") != "cascade":
+    stages = stages_of(m.judge)
+    if not stages:
         return []
-    cheap, strong = m.tally.stages.get("cheap", 0), m.tally.stages.get("strong", 0)
+    deciding = [*stages.values()][-1]
+    cheap, strong = (m.tally.stages.get(cast(Stage, name), 0) for name in stages)
     failed = m.tally.open_verdicts
     asked = cheap + strong + failed
     sentences = []
@@ -78,7 +72,7 @@ def cascaded(m: Manifest) -> list[str]:
             f"{counted(asked, 'chunk')} ({share:.1%}) escalated{without}"
         )
     rests = m.judge.get("guarantee")
-    fitted, scored = _relevant_from(m.judge.get("strong")), _relevant_from(m.judge)
+    fitted, scored = _relevant_from(deciding), _relevant_from(m.judge)
     if isinstance(rests, dict) and fitted is not None and fitted != scored:
         sentences.append(
             f"the threshold was fitted to what is relevant from grade {fitted}; scored as relevant from "
@@ -86,9 +80,7 @@ def cascaded(m: Manifest) -> list[str]:
         )
     elif isinstance(rests, dict):
         whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
-        strong_record = m.judge.get("strong")
-        reads_traces = isinstance(strong_record, dict) and strong_record.get("reads") == "trace"
-        if rests.get("target") == "strong" and reads_traces:
+        if rests.get("target") == "strong" and deciding.get("reads") == "trace":
             whose += " (which reads whole traces)"
         each, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
         sentences.append(
@@ -165,7 +157,7 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
     if old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new)):
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     judges = who_judged(old.judge), who_judged(new.judge)
-    if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
+    if bool(stages_of(old.judge)) is not bool(stages_of(new.judge)):
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     differences = field_differences("judge", *judges)
     differences += field_differences("model", old.backend, new.backend)
@@ -177,9 +169,7 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
 def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
     """Return what servers called the models of two runs; None where that is alike or not known."""
     there, here = old.tally.served, new.tally.served
-    members = old.backend.get("members")
-    records = members.values() if isinstance(members, dict) else (old.backend,)
-    models = {str(each.get("model")) for each in records if isinstance(each, dict)}
+    models = {str(each.get("model")) for each in backends_by_route(old.backend).values()}
     # A stage that was never asked has no name: one changed if there are more names than models.
     differ = there and here and there != here and len({*there, *here}) > len(models)
     return (", ".join(there), ", ".join(here)) if differ else None
@@ -188,7 +178,7 @@ def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
 def judges_in_words(old: Manifest, new: Manifest) -> str:
     """Say which judge took whose place, by what they differ in: the model, the prompt, else their settings."""
     old, new = _as_judged(old), _as_judged(new)
-    models, prompts = (models_of(old), models_of(new)), (judge_in_words(old.judge), judge_in_words(new.judge))
+    models, prompts = (models_of(old), models_of(new)), (_judge(old), _judge(new))
     if old.imported or new.imported:
         prompts = "", ""
         models = models if models[0] != models[1] else (judged_by(old), judged_by(new))
@@ -196,6 +186,10 @@ def judges_in_words(old: Manifest, new: Manifest) -> str:
     if not changed and (names := _served(old, new)):
         return f"{names[0]} to {names[1]}"
     return ", ".join(changed) or f"{models[1]} with other settings"
+
+
+def _judge(m: Manifest) -> str:
+    return judge_in_words(m.judge) or "a custom judge"
 
 
 def _as_judged(m: Manifest) -> Manifest:

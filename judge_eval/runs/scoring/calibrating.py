@@ -14,7 +14,7 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import field_differences
+from judge_eval.runs.folder.describing import backends_by_route, field_differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.stats.figure import CLOSED, Figure
 from judge_eval.stats.probabilities import ProbabilityMap
@@ -192,11 +192,9 @@ def _who(backend: Mapping[str, JsonValue], *, grades: bool = False) -> dict[str,
     fields = {name: value for name, value in backend.items() if name not in ("base_url", "variant")}
     if grades and isinstance(params := fields.get("params"), dict):
         fields["params"] = {name: value for name, value in params.items() if name not in _ASKED}
-    if isinstance(members := fields.get("members"), dict):
-        fields["members"] = {
-            name: _who(member, grades=grades) if isinstance(member, dict) else member
-            for name, member in members.items()
-        }
+    models = backends_by_route(backend)
+    if "" not in models:
+        fields["members"] = {route: _who(model, grades=grades) for route, model in models.items()}
     return fields
 
 

@@ -14,6 +14,7 @@ from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.digest import digest_parts
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
+from judge_eval.registry import stages_of
 from judge_eval.runs.columns.reading import keep_table, verdict_table
 from judge_eval.runs.folder.graded import ABSTAINS
 from judge_eval.runs.folder.journal import Index
@@ -132,7 +133,7 @@ class Threshold:
     before: int
     """The least relevant grade before."""
     required: bool
-    """Whether relevant verdicts need evidence; for a cascade its strong judge decides."""
+    """Whether relevant verdicts need evidence; of several stages the last judge decides."""
     metrics: tuple[str, ...]
     """Those over the probability of being relevant."""
 
@@ -144,9 +145,7 @@ class Threshold:
             return None
         specs = {name: metric.spec for name, metric in scorer.metrics.items()}
         metrics = tuple(name for name, spec in specs.items() if spec.probabilities and not spec.any_threshold)
-        judge = run.manifest.judge
-        strong = judge.get("strong") if judge.get("mode") == "cascade" else None
-        deciding = strong if isinstance(strong, dict) else judge
+        deciding = [run.manifest.judge, *stages_of(run.manifest.judge).values()][-1]
         return cls(scale, before, deciding.get("evidence") == "required", metrics)
 
     def decide(self, verdict: Verdict, calibrated: float | None = None) -> Outcome:
