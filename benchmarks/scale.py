@@ -72,7 +72,7 @@ def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
     for shard in range(1, shards + 1):
         measure(
             f"run, shard {shard}/{shards}", size // shards, "-m", "judge_eval", "run", data,
-            "--model", "fake/hash", "--no-cache", "--metrics", "AP@10,NDCG@10", "--label", "one",
+            "--model", "fake/hash", "--cache", "none", "--metrics", "AP@10,NDCG@10", "--label", "one",
             "--out", base / "runs", "--shard", f"{shard}/{shards}", "-q",
         )  # fmt: skip
     runs = sorted((base / "runs").iterdir())
@@ -85,7 +85,7 @@ def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
     """Compare, measure against labels, and report."""
     measure(f"compare, {how}", size, "-m", "judge_eval", "compare", run, other)
     measure(f"agree, {how}", size, "-m", "judge_eval", "agree", run)
-    report = ("-m", "judge_eval", "report", "--no-cache", "-o")
+    report = ("-m", "judge_eval", "report", "--cache", "none", "-o")
     measure(f"report, {how}", size, *report, base / "run.html", run)
     measure(f"report A B, {how}", size, *report, base / "compare.html", run, other)
 

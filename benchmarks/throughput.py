@@ -29,7 +29,7 @@ def main() -> None:
 
         def took(*more: str) -> float:
             return judge_eval(
-                "run", str(data), "--model", "openai/m", "--no-cache", "-q", "--out", str(folder / "runs"),
+                "run", str(data), "--model", "openai/m", "--cache", "none", "-q", "--out", str(folder / "runs"),
                 "--base-url", url, *more, env=environment(folder),
             ).wall  # fmt: skip
 

@@ -300,7 +300,7 @@ class JudgeSpec(ModelSpec):
         if self.threshold is None and self.fitted is None and not fitting:
             raise ConfigError(
                 "the cascade has no threshold: `judge-eval cascade fit` finds one with a guarantee "
-                f"(use its file with {option('cascade_file')}); {option('cascade_threshold', 0.9)} has none"
+                f"(use its file with {option('judge', 'FILE')}); {option('cascade_threshold', 0.9)} has none"
             )
         fitted = None if fitting else self.fitted
         inherited = self.prompt if strong.prompt else None
@@ -346,8 +346,6 @@ class JudgeSpec(ModelSpec):
 
 def cascade_spec(flags: Mapping[str, Any]) -> JudgeSpec:
     """Return the cascade that options describe; see `JudgeSpec.beside`."""
-    if (file := flags.get("cascade_file")) is not None:
-        return read_judge(Path(file)).beside(str(file), flags)
     models = flags.get("cascade") or "", flags.get("strong_model") or flags.get("model") or ""
     return JudgeSpec(cheap=ModelSpec(model=models[0]), strong=ModelSpec(model=models[1])).beside("the options", flags)
 

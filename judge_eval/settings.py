@@ -39,7 +39,7 @@ class Setting:
     unit: int = 1
     """How many of the record's units are one of the flag's: 1,000,000 bytes for a flag in megabytes."""
     name: str = ""
-    """What it is called in the environment and in a configuration file; by default as the field."""
+    """What flag, variable and key are called; by default as the field."""
     env: bool | tuple[str, ...] = False
     """Whether the variable `JUDGE_EVAL_<NAME>` sets it; names of further variables that do."""
     file: bool = False
@@ -47,7 +47,7 @@ class Setting:
     flag: bool = True
     """Whether the command line has a flag for it."""
     flags: tuple[str, ...] = ()
-    """How the flag is spelled; by default as the field."""
+    """How the flag is spelled; by default as its name."""
     type: Any = None
     """The type of the flag's value where it is not the field's, such as a list of texts."""
     read: Callable[[Any], Any] | None = None

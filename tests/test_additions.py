@@ -178,7 +178,7 @@ def test_an_export_format_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "data.jsonl").write_text(data + "\n")
     code = (
         "from judge_eval.cli.verbs import make_app\n"
-        "for words in ('run data.jsonl --model fake/overlap --no-cache -q',\n"
+        "for words in ('run data.jsonl --model fake/overlap --cache none -q',\n"
         "              'export latest -o x.ranks', 'export latest -o y.txt --format ranks'):\n"
         "    make_app()(words.split(), standalone_mode=False)\n"
     )

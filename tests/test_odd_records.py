@@ -105,7 +105,7 @@ KINDS = {
         CLAIMS, ("run", "traces.jsonl", "--mode", "claims", "--claims", CLAIMS, *RUN[2:], *FAKE)
     ),
     "batch": Kind(f"{BATCH}/batch.json", ("batch", "status", BATCH)),
-    "cascade": Kind(CASCADE, ("run", "traces.jsonl", "--cascade-file", CASCADE, "--dry-run")),
+    "cascade": Kind(CASCADE, ("run", "traces.jsonl", "--judge", CASCADE, "--dry-run")),
     "calibration": Kind("calibration.json", (*SCORE, "--calibration", "calibration.json")),
     "judge file": Kind("judge.toml", (*RUN, "--judge", "judge.toml"), spoil_toml),
     "judge file as JSON": Kind("judge.json", (*RUN, "--judge", "judge.json")),
@@ -168,7 +168,7 @@ def write_kinds(desk: Desk) -> None:
         assert desk(*arguments, OPENAI_API_KEY="x").code == 0, arguments
 
     runs = {
-        "overlap": (*BINARY, "--record", "cassette.jsonl", "--no-cache"),
+        "overlap": (*BINARY, "--record", "cassette.jsonl", "--cache", "none"),
         "panel": ("--member", "fake/overlap:support/binary", "--member", "fake/hash:support/binary"),
         "columnar": (*BINARY, "--columnar"),
     }

@@ -12,6 +12,7 @@ from judge_eval.batch.state import Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, RunError, TransientError
 from judge_eval.llm.http import anthropic_messages, gemini, openai
 from judge_eval.llm.http.client import address_of
+from judge_eval.llm.options import Options
 from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import split_model
 from judge_eval.spelling import option
@@ -28,18 +29,18 @@ def remote_class(model: str) -> type[Remote]:
     return REMOTES.get(entry.wire if entry else openai.WIRE, OpenAIBatches)
 
 
-def remote_of(folder: Folder, base_url: str | None = None, key_command: Sequence[str] = ()) -> Remote:
-    """Return the server at a base URL, else the trusted one that a batch's folder names."""
+def remote_of(folder: Folder, given: Options) -> Remote:
+    """Return the server at the given base URL, else the trusted one that a batch's folder names."""
     settings = folder.known.settings
     options, (name, model) = settings.options, split_model(settings.model)
-    if base_url is None:
+    if (base_url := given.server) is None:
         folder.check_host(options.base_url)
     provider = known_providers().get(name) or built_in()["openai"]
     return remote_class(settings.model)(
         address_of(base_url or options.base_url, provider, model),
         model=model,
         key_env=options.key_env or provider.key_env,
-        key_command=key_command or provider.key_command,
+        key_command=given.key_command or provider.key_command,
         key_header=provider.key_header,
         keyless=provider.keyless,
     )

@@ -141,7 +141,7 @@ class Session:
         base, kept = options or Options(), settings.options
         options = replace(
             base,
-            base_url=base.base_url or kept.base_url,
+            base_url=base.server or kept.base_url,
             params=base.params or kept.params,
             key_env=base.key_env or kept.key_env,
             unsupported=base.unsupported or kept.unsupported,

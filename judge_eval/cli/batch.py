@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags, RunningFlags, Server
+from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
 from judge_eval.cli.flags.common import Json, Quiet, check_claims
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import ServingJudge
-from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
@@ -20,17 +20,15 @@ from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 
-if TYPE_CHECKING:
-    pass
-
-
 Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
+OneServer: TypeAlias = Annotated[CallingFlags, only("fleet")]
+"""The server of the batches; the configuration says the rest."""
 
 
 @batch_verb
 def submit(
     folder: Place,
-    server: Server,
+    server: OneServer,
     patience: Annotated[
         float,
         "Seconds to look for a batch whose creation was not confirmed, before it is created again: "
@@ -56,14 +54,14 @@ def submit(
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.options())) as remote:
             ordering.submit(batch, remote, remark, patience=patience, created=created)
             ordering.tell_doubles(batch, remote, remark)
         show(round_view(batch, batch.current))
 
 
 @batch_verb
-def status(folder: Place, server: Server, json_: Json = False) -> None:
+def status(folder: Place, server: OneServer, json_: Json = False) -> None:
     """Show the progress of the batches.
 
     Example:
@@ -76,7 +74,7 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
 
     with Folder(folder) as batch:
         if batch.known.rounds and any(part.phase == "submitted" for part in batch.current.parts):
-            with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
+            with closing(ordering.remote_of(batch, server.options())) as remote:
                 ordering.refresh(batch, remote)
                 ordering.tell_doubles(batch, remote, remark)
         if json_:
@@ -89,7 +87,9 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
 
 @batch_verb
 def cancel(
-    folder: Place, server: Server, batches: Annotated[list[str], typer.Argument(help="Ids of batches of this round.")]
+    folder: Place,
+    server: OneServer,
+    batches: Annotated[list[str], typer.Argument(help="Ids of batches of this round.")],
 ) -> None:
     """Cancel batches; replies that are already there can still be fetched.
 
@@ -102,7 +102,7 @@ def cancel(
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.options())) as remote:
             ordering.cancel(batch, remote, batches, remark)
         show(round_view(batch, batch.current))
 
@@ -110,7 +110,7 @@ def cancel(
 @batch_verb
 def fetch(
     folder: Place,
-    server: Server,
+    server: OneServer,
     wait: Annotated[bool, "Ask again until every batch has ended."] = False,
     interval: Annotated[float, "With --wait: seconds between checks."] = 60,
 ) -> None:
@@ -126,7 +126,7 @@ def fetch(
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.options())) as remote:
             done = ordering.fetch(batch, remote, wait=interval if wait else None, tell=remark)
         show(round_view(batch, done))
         if flow.under_way(batch):
@@ -138,10 +138,10 @@ def export_(
     data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
     reading: ReadOptions,
-    judging: ServingJudge,
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     selection: Selection,
-    calling: Annotated[CallingFlags, only("cache", "base_url", "params", "unsupported", "key_command")],
+    calling: Annotated[CallingFlags, only("cache", "fleet", "params", "unsupported", "key_command")],
     max_requests: Annotated[int, "The greatest number of requests in a file."] = 50_000,
     max_bytes: Annotated[int, "The greatest size of a file in bytes."] = 190_000_000,
 ) -> None:
@@ -178,10 +178,8 @@ def export_(
 def import_(
     folder: Annotated[Path, typer.Argument(help="The batch's folder.")],
     numbers: Annotated[NumbersFlags, only("metrics")],
-    keeping: Annotated[KeepingFlags, without("columnar", "resume", "new_if_done")],
-    calling: Annotated[
-        CallingFlags, only("cache", "base_url", "key_command", "concurrency", "timeout", "rpm", "tpm", "attempts")
-    ],
+    keeping: Annotated[KeepingFlags, MADE],
+    calling: Annotated[CallingFlags, only("cache", "fleet", "concurrency")],
     running: Annotated[RunningFlags, only("max_failures")],
     replies: Annotated[list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")] = None,
     finish: Annotated[
@@ -214,7 +212,7 @@ def import_(
     with Folder(folder) as batch:
         if replies:
             flow.give(batch, replies)
-        settings = flow.settings_to_import(batch, cache=calling.cache, base_url=calling.base_url)
+        settings = flow.settings_to_import(batch, cache=calling.cache, base_url=calling.server)
         session = Session(
             settings,
             calling.options(),

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, Seed
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
@@ -23,9 +23,9 @@ EDITS = ("padded", "echo-bait", "length-bait", "order", "other-reference")
 def bias(
     chosen: OneRun,
     labelling: Annotated[LabellingFlags, only("labels")],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     origin: Annotated[
         list[str] | None,
         typer.Option(

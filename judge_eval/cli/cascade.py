@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.cascades import CascadeModels
 from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, output_flag, readable
-from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -44,13 +44,10 @@ def fit(
     data: Annotated[
         str, typer.Argument(help="Traces not used to tune either judge: a file, folder or URL of any known format.")
     ],
-    reading: ReadOptions,
-    judging: Annotated[
-        JudgingFlags,
-        only("model", "prompt", "mode", "layout", "evidence", "blank", "judge", "explain_positives", CascadeModels),
-    ],
+    reading: Annotated[ReadOptions, only("format", "map")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", "explain_positives", CascadeModels)],
     numbers: Annotated[NumbersFlags, only("relevant", "cluster")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     runs: Runs,
     labelling: LabellingFlags,
     fitting: FittingFlags,
@@ -123,7 +120,7 @@ def fit(
         raise typer.Exit(INCOMPLETE)
     print_record(file, json_, cascade_view)
     if not json_ and not quiet:
-        remark(f"written to {output}; to judge with it: judge-eval run DATA --cascade-file {output}")
+        remark(f"written to {output}; to judge with it: judge-eval run DATA --judge {output}")
 
 
 @app.command("show")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import CallingFlags, HowCalled
 from judge_eval.cli.flags.common import Quiet, TracesFile, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from judge_eval.runs.folder.records import TraceResult
     from judge_eval.schema import Trace
 
+_SPLITTER = without("judge", "prompt", "mode", "layout", "evidence", "blank", "confidence", "repeat", "vote")
+"""What is said of a judge does not hold for the model that splits references."""
+
 
 @verb
 def claims(
     data: TracesFile,
-    reading: ReadOptions,
-    judging: Annotated[JudgingFlags, only("model")],
+    reading: Annotated[ReadOptions, only("format", "map")],
+    judging: Annotated[JudgingFlags, only("model"), _SPLITTER],
     selection: Annotated[Selection, only("limit", "seed", "on_invalid")],
-    calling: Annotated[CallingFlags, without("base_url")],
+    calling: HowCalled,
     output: Annotated[
         Path | None, output_flag("The file to write (.jsonl): missing entries are added; standard output if not given.")
     ] = None,

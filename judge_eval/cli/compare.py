@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import GATE, verb
@@ -30,9 +30,9 @@ def compare(
     ],
     numbers: Annotated[NumbersFlags, only("metrics", "by")],
     keeping: Runs,
-    gates: Annotated[Gates, without("baseline")],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
+    gates: Annotated[Gates, only("fail_under", "max_drop", "non_inferior", "strict"), without("baseline")],
+    judging: WhoJudges,
+    calling: HowCalled,
     cluster: Annotated[str | None, typer.Option(metavar="KEY", help="The key of metadata that groups traces.")] = None,
     judge_again: Annotated[
         int,

@@ -17,7 +17,7 @@ from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.config import find_config, settings
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import JudgingFlags, OneJudge
+from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
@@ -37,10 +37,10 @@ PACKAGES = (DISTRIBUTION, "openai", "pydantic", "tenacity", "numpy", "diskcache"
 @verb
 def doctor(
     context: typer.Context,
-    judging: OneJudge,
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    calling: Annotated[CallingFlags, only("cache", "base_url", "timeout", "params", "unsupported", "key_command")],
+    calling: Annotated[CallingFlags, only("cache", "fleet")],
     live: Annotated[bool, "Also make one call to the judge."] = False,
     json_: Json = False,
 ) -> None:

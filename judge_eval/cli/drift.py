@@ -10,9 +10,12 @@ from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import remark
+
+_OF_THE_RUN = without("layout", "evidence", "blank", "confidence", "repeat", "vote")
+"""The run says these; the configuration may say something else by now."""
 
 
 @verb
@@ -21,11 +24,9 @@ def drift(
         str,
         typer.Argument(help="A finished run: its folder, id, label:NAME or latest.", autocompletion=completion.runs),
     ],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge")],
-    calling: Annotated[
-        CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "otel", "cache", "no_cache")
-    ],
-    keeping: Annotated[KeepingFlags, only("out", "label", "href", "tags")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge"), _OF_THE_RUN],
+    calling: Annotated[CallingFlags, only("fleet", "concurrency", "max_cost"), without("record", "replay", "cache")],
+    keeping: Annotated[KeepingFlags, MADE],
     alpha: Annotated[float, "The level of the test: exit with code 1 if p is at most this."] = 0.05,
     json_: Json = False,
     quiet: Quiet = False,
@@ -53,7 +54,7 @@ def drift(
     before = keeping.load(run, remark)
     with replies_folder(before, keeping.out) as replies:
         params = {**recorded_params(before), **calling.params}
-        called = replace(calling, cache=str(replies), no_cache=False, params=params)
+        called = replace(calling, cache=str(replies), params=params)
         who = judging.spec().keywords(called.options())
         if judging.judge is None and not is_flagged("prompt", "mode"):
             who = {"model": who["model"], "judge": recorded_judge(before), "options": who["options"]}

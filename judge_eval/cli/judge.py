@@ -10,18 +10,22 @@ import typer
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 
 @verb
 def judge(
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", *SEVERAL)],
-    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[
-        CallingFlags, only("cache", "no_cache", "offline", "base_url", "params", "unsupported", "timeout")
+    judging: Annotated[
+        JudgingFlags,
+        only(
+            *("model", "prompt", "mode", "member", "repeat", "vote", "judge"),
+            *("cascade", "strong_model", "cascade_threshold"),
+        ),
     ],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    calling: Annotated[CallingFlags, only("cache", "offline", "fleet", "params", "unsupported", "timeout")],
     file: Annotated[
         str | None, typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE")
     ] = None,
@@ -31,7 +35,6 @@ def judge(
     chunk: Annotated[
         list[str] | None, typer.Option("--chunk", "-c", help="A retrieved chunk; repeat in rank order.")
     ] = None,
-    trace: Annotated[Path | None, "The same as FILE."] = None,
     json_: Json = False,
 ) -> None:
     """Judge one trace and show every verdict, the quoted evidence marked.
@@ -48,13 +51,12 @@ def judge(
     from judge_eval.schema import Trace
     from judge_eval.views.trace import trace_view
 
-    source = file if trace is None else str(trace)
     parts = (query, reference, answer, chunk)
-    if source is not None:
-        if any(part is not None for part in parts) or None not in (file, trace):
+    if file is not None:
+        if any(part is not None for part in parts):
             raise ConfigError("give the trace once: a FILE, or --query with --reference and --chunk")
-        name = "standard input" if source == "-" else source
-        parsed = Trace.parse(_read(source, name), file=name)
+        name = "standard input" if file == "-" else file
+        parsed = Trace.parse(_read(file, name), file=name)
     elif query is None:
         raise typer.BadParameter("give a FILE with a trace (- reads standard input), or --query with --chunk")
     elif not chunk:

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import ServingJudge
+from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
@@ -19,11 +19,11 @@ from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, Serv
 @verb
 def mcp(
     runs: Runs,
-    serving: Annotated[Serving, only("host", "port", "allowed_hosts")],
-    limits: ServerLimits,
-    judging: ServingJudge,
+    serving: Serving,
+    limits: Annotated[ServerLimits, only()],
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     http: Annotated[
         bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")
     ] = False,

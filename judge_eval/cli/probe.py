@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import GATE, verb
 from judge_eval.cli.printing.safe_output import complain, remark
@@ -19,9 +19,9 @@ from judge_eval.ranges import RANGES, Range
 @verb
 def probe(
     data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; probes are built from them.")],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "confidence", "judge", *SEVERAL)],
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "attempts", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Run only this probe; repeatable, or with commas.")
     ] = None,

@@ -28,7 +28,7 @@ def report(
     chosen: OneRun,
     caching: CachingFlags,
     numbers: Annotated[NumbersFlags, only("by")],
-    gates: Annotated[Gates, without("baseline")],
+    gates: Annotated[Gates, only("fail_under", "max_drop", "non_inferior", "strict"), without("baseline")],
     other: Annotated[
         list[str] | None,
         typer.Argument(

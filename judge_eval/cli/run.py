@@ -12,7 +12,6 @@ import typer
 
 from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
 from judge_eval.cli.flags.common import Json, Quiet, TracesFile, check_claims, output_flag, readable
-from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -33,7 +32,7 @@ def run(
     keeping: KeepingFlags,
     selection: Selection,
     running: RunningFlags,
-    calling: Annotated[CallingFlags, without("base_url")],
+    calling: CallingFlags,
     gates: Gates,
     output: Annotated[
         list[Path] | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable.")
@@ -68,7 +67,7 @@ def run(
         path, name = opened.enter_context(readable(data))
         evaluator = opened.enter_context(judging.evaluator(calling, numbers, gate.metrics(numbers.names)))
         selected = replace(selection, name=name, reader=reader).keywords()
-        first = not quiet and not calling.no_cache and calling.replay is None and holds_no_run(keeping.out)
+        first = not quiet and calling.used is not None and calling.replay is None and holds_no_run(keeping.out)
 
         def tell_cache(hits: int) -> None:
             if first:

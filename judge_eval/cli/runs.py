@@ -10,7 +10,7 @@ import typer
 from judge_eval.cli.flags.calling import RunningFlags
 from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, OneRun, Runs
+from judge_eval.cli.flags.keeping import MADE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
@@ -58,7 +58,7 @@ def list_runs(
 @verb
 def merge_(
     run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
-    keeping: Annotated[KeepingFlags, AT_ONCE],
+    keeping: Annotated[KeepingFlags, MADE],
     partial: Annotated[bool, "Merge the shards that exist; the others can be merged with the result later."] = False,
     json_: Json = False,
 ) -> None:
@@ -115,7 +115,7 @@ def import_(
     reading: ReadOptions,
     selection: Annotated[Selection, without("claims")],
     numbers: Annotated[NumbersFlags, without("by")],
-    keeping: Annotated[KeepingFlags, AT_ONCE],
+    keeping: Annotated[KeepingFlags, MADE],
     running: Annotated[RunningFlags, only("max_failures")],
     scale: Annotated[
         str | None,

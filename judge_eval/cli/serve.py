@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import ServingJudge
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
@@ -22,11 +22,11 @@ from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, Serv
 def serve(
     runs: Runs,
     serving: Serving,
-    limits: ServerLimits,
-    gates: Annotated[Gates, only("fail_under")],
-    judging: ServingJudge,
+    limits: Annotated[ServerLimits, only()],
+    gates: Annotated[Gates, only("fail_under"), without("baseline", "max_drop", "non_inferior")],
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     sample: Annotated[
         Path | None, typer.Option("--sample", help="A file of `sample`: label its traces in the browser, in its order.")
     ] = None,
@@ -65,7 +65,7 @@ def serve(
         port=serving.port,
         token=os.environ.get(TOKEN) or None,
         allowed_hosts=serving.allowed_hosts,
-        thresholds={**serving.thresholds, **under},
+        thresholds=under,
         cache=calling.used,
         limits=limits,
         sample=drawn,

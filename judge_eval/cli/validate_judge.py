@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @verb
 def validate_judge(
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
+    judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("relevant")],
-    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "otel")],
+    calling: HowCalled,
     sets: Annotated[
         list[Path] | None,
         typer.Option(help="A labelled set: a file, the folder of a set, or a folder of such folders; repeatable."),

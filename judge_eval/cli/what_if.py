@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.calling import HowCalled
 from judge_eval.cli.flags.common import Json
-from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import OneJudge
-from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import WhoJudges
+from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import INCOMPLETE, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
@@ -28,10 +28,10 @@ def what_if(
         ),
     ],
     numbers: Annotated[NumbersFlags, only("metrics")],
-    keeping: Annotated[KeepingFlags, AT_ONCE],
+    keeping: Annotated[KeepingFlags, MADE],
     recipe: Recipe,
-    judging: OneJudge,
-    calling: Annotated[CallingFlags, without("base_url")],
+    judging: WhoJudges,
+    calling: HowCalled,
     sweep: Annotated[
         str | None,
         typer.Option(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from typing import Final, get_args
+from typing import Final
 
 from judge_eval.compare.options import Gates, OnUndecided
 from judge_eval.compare.record import (
@@ -191,21 +191,19 @@ class Limit:
 
 
 def read_limits(
-    fail_under: Iterable[str] = (),
-    max_drop: Iterable[str] = (),
-    non_inferior: Iterable[str] = (),
-    fail_over: Iterable[str] = (),
-    max_rise: Iterable[str] = (),
+    fail_under: Iterable[str] = (), max_drop: Iterable[str] = (), non_inferior: Iterable[str] = ()
 ) -> list[Limit]:
-    """Read limits of every kind."""
-    texts = (fail_under, max_drop, non_inferior, fail_over, max_rise)
-    texts_by_kind = zip(get_args(LimitKind), texts, strict=True)
-    return [Limit.parse(kind, text) for kind, texts in texts_by_kind for text in texts]
+    """Read limits; of a metric of which less is better, `fail_under` and `max_drop` are limits from above."""
+    return [
+        *(Limit.parse("fail-under", text) for text in fail_under),
+        *(Limit.parse("max-drop", text) for text in max_drop),
+        *(Limit.parse("non-inferior", text) for text in non_inferior),
+    ]
 
 
 def gate_limits(gates: Gates) -> list[Limit]:
     """Read the limits of all kinds."""
-    return read_limits(gates.fail_under, gates.max_drop, gates.non_inferior, gates.fail_over, gates.max_rise)
+    return read_limits(gates.fail_under, gates.max_drop, gates.non_inferior)
 
 
 def gated_metrics(names: Iterable[str], gates: Gates) -> tuple[str, ...]:

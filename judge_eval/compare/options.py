@@ -41,8 +41,6 @@ class Gates:
             "Fail unless the mean is shown to have become worse by less than this; repeatable.", metavar="METRIC=MARGIN"
         ),
     ] = ()
-    fail_over: Annotated[tuple[str, ...], _limits("The same as --fail-under.", hidden=True)] = ()
-    max_rise: Annotated[tuple[str, ...], _limits("The same as --max-drop.", hidden=True)] = ()
     strict: Annotated[
         bool, Setting("Let --max-drop fail by the change itself, and by what is undecided.", panel="Gate")
     ] = False
@@ -67,4 +65,4 @@ class Gates:
     @property
     def has_limits(self) -> bool:
         """Whether there is a limit to keep."""
-        return any((self.fail_under, self.max_drop, self.non_inferior, self.fail_over, self.max_rise))
+        return any((self.fail_under, self.max_drop, self.non_inferior))

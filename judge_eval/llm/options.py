@@ -52,16 +52,7 @@ class Options:
         ConfigError: A number is out of its range, or a parameter cannot be sent.
     """
 
-    base_url: Annotated[
-        str | None,
-        _kept(
-            "The URL of an OpenAI-compatible server.",
-            metavar="URL",
-            env=("OPENAI_BASE_URL",),
-            changes_verdict=True,
-            common=True,
-        ),
-    ] = None
+    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True)] = None
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
     fleet: Annotated[
         tuple[str, ...],
@@ -70,7 +61,6 @@ class Options:
             metavar="URL",
             name="base_url",
             env=("OPENAI_BASE_URL",),
-            flags=("--base-url",),
             common=True,
             type=list[str] | None,
             read=_fleet,
@@ -108,6 +98,7 @@ class Options:
         _setting(
             "A command that prints the key or token, run without a shell; again when the server answers 401.",
             metavar="COMMAND",
+            env=True,
             type=str | None,
             read=_words,
         ),
@@ -139,11 +130,11 @@ class Options:
     max_cost: Annotated[
         float | None, _kept("Budget: the most US dollars.", range=Range(0, 10**9, whole=False), common=True)
     ] = None
-    offline: Annotated[bool, _setting("Make no call: a request that the cache does not answer is an error.")] = False
-    record: Annotated[Path | None, _setting("Write every reply to a cassette.")] = None
-    replay: Annotated[Path | None, _setting("Answer from a cassette instead of calling.")] = None
+    offline: Annotated[bool, _kept("Make no call: a request that the cache does not answer is an error.")] = False
+    record: Annotated[Path | None, _setting("Write every reply to a cassette.", env=True)] = None
+    replay: Annotated[Path | None, _setting("Answer from a cassette instead of calling.", env=True)] = None
     warm_prefix: Annotated[
-        bool, _setting("Send a trace's first call before the others, for servers that bill a known prefix less.")
+        bool, _kept("Send a trace's first call before the others, for servers that bill a known prefix less.")
     ] = False
     otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
     members: Mapping[str, Options] = field(default_factory=dict)
@@ -152,6 +143,13 @@ class Options:
     def __post_init__(self) -> None:
         check(self)
         check_params(self.params)
+
+    @property
+    def server(self) -> str | None:
+        """The base URL for what talks to one server, such as a batch."""
+        if self.fleet:
+            raise ConfigError(f"a batch has one server: give {option('base_url')} once")
+        return self.base_url
 
     def with_logprobs(self, route: str) -> Options:
         """Return the same, with log-probabilities of a route's model; set parameters stay."""

@@ -1,7 +1,6 @@
 """The settings of a server: address, access and limits."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,30 +50,7 @@ WAITING = 100
 """Requests that wait for a run's end at the same time; further ones are answered at once."""
 
 
-def read_thresholds(texts: Sequence[str]) -> dict[str, float]:
-    """Read `AP@5>=0.8` (or `=`), or `Conflict@5<=0.1` where less is better, into the means that just pass."""
-    from judge_eval.metrics import parse_metric
-    from judge_eval.metrics.metric import beyond
-
-    thresholds: dict[str, float] = {}
-    for text in texts:
-        parts = re.fullmatch(r"(.+?)\s*(>=|<=|=)\s*(-?\d*\.?\d+)", text.strip())
-        if parts is None:
-            raise ConfigError(f"{option('threshold')} {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
-        metric = parse_metric(parts.group(1))
-        fewer, (sign, number) = metric.spec.less_is_better, parts.group(2, 3)
-        if sign not in ("=", right := "<=" if fewer else ">="):
-            raise ConfigError(
-                f"{option('threshold')} {text!r}: {metric} is better if "
-                f"it is {'lower' if fewer else 'higher'}; write {metric}{right}{number}"
-            )
-        if (problem := beyond(metric, float(number))) is not None:
-            raise ConfigError(f"{option('threshold')} {text!r}: {problem}")
-        thresholds[str(metric)] = float(number)
-    return thresholds
-
-
-_setting = partial(Setting, panel="Limits")
+_setting = partial(Setting, panel="Limits", env=True, file=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +62,20 @@ class ServerLimits:
         _setting(
             "Megabytes of a request.",
             metavar="MB",
-            flags=("--max-body",),
+            name="max_body",
             type=int,
             unit=2**20,
             range=Range(0.001, 100_000, whole=False),
         ),
     ] = 64 * 2**20
     """Bytes of a request."""
-    traces: Annotated[int, _setting("Traces of a submission.", flags=("--max-traces",), range=Range(1, 10**9))] = 10_000
+    traces: Annotated[int, _setting("Traces of a submission.", name="max_traces", range=Range(1, 10**9))] = 10_000
     chunks: Annotated[
-        int, _setting("Chunks of a trace that is submitted.", flags=("--max-chunks",), range=Range(1, 1_000_000))
+        int, _setting("Chunks of a trace that is submitted.", name="max_chunks", range=Range(1, 1_000_000))
     ] = 200
-    queued: Annotated[
-        int, _setting("Submitted runs that wait.", flags=("--max-queued",), range=Range(1, 1_000_000))
-    ] = 20
+    queued: Annotated[int, _setting("Submitted runs that wait.", name="max_queued", range=Range(1, 1_000_000))] = 20
     """Submitted runs that wait or are judged, in the whole folder."""
-    at_once: Annotated[
-        int, _setting("Submitted runs judged at once.", flags=("--max-runs",), range=Range(1, 1_000))
-    ] = 1
+    at_once: Annotated[int, _setting("Submitted runs judged at once.", name="max_runs", range=Range(1, 1_000))] = 1
     """Submitted runs judged at the same time by this server."""
 
     def __post_init__(self) -> None:
@@ -112,7 +84,7 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Where a server listens, and what it shows as failing."""
+    """Where a server listens."""
 
     host: Annotated[
         str,
@@ -134,18 +106,6 @@ class Serving:
         ),
     ] = ()
     """Names, besides the address itself, under which people reach the server."""
-    thresholds: Annotated[
-        Mapping[str, float],
-        Setting(
-            "The same as --fail-under, with METRIC>=NUMBER or METRIC<=NUMBER.",
-            flags=("--threshold",),
-            file=True,
-            hidden=True,
-            type=list[str] | None,
-            read=read_thresholds,
-        ),
-    ] = field(default_factory=dict)
-    """By metric: the least mean that passes; the greatest if less is better."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -162,6 +122,8 @@ class ServerSettings(Serving):
     cache: str | Path | None = field(default=None, kw_only=True)
     """Where raw replies are looked up."""
     limits: ServerLimits = field(default=ServerLimits(), kw_only=True)
+    thresholds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    """By metric: the least mean that passes; the greatest if less is better."""
     sample: LabelSample | None = field(default=None, kw_only=True)
     """A random sample to label, whose order the page of its run follows."""
 

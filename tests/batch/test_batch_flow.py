@@ -198,15 +198,15 @@ def test_the_key_may_be_printed_by_a_command(data: Path, tmp_path: Path, monkeyp
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setattr("judge_eval.batch.batch_server._FRESH", 0.0)
     (tmp_path / "print.py").write_text("import time; print(f'token-{time.time_ns()}')")
-    printed = ("--key-command", shlex.join([sys.executable, str(tmp_path / "print.py")]))
+    monkeypatch.setenv("JUDGE_EVAL_KEY_COMMAND", shlex.join([sys.executable, str(tmp_path / "print.py")]))
     folder = tmp_path / "batch"
     with BatchServer() as server:
         judge = ("--model", "openai/m", "--base-url", server.url)
-        call("batch", "export", data, "--out", folder, *judge, *printed)
-        call("batch", "submit", folder, *printed)
+        call("batch", "export", data, "--out", folder, *judge)
+        call("batch", "submit", folder)
         submitted = set(server.keys)
-        call("batch", "fetch", folder, *printed)
-        call("batch", "import", folder, "--out", tmp_path / "runs", *printed)
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--out", tmp_path / "runs")
     assert len(server.keys) > len(submitted) > 1
     assert all(key.startswith("token-") for key in server.keys)
     assert not any(key.encode() in path.read_bytes() for key in server.keys for path in folder.glob("*.*"))

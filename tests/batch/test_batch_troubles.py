@@ -25,7 +25,7 @@ def test_another_batch_in_the_folder_is_refused(tmp_path: Path, data: Path) -> N
         data.write_text(data.read_text().replace("Thing 4", "Thing 44"))
         assert "the data differ" in export(server, data, folder, code=2).output
         secret = server.url.replace("http://", "http://user:passw0rd@")
-        export(server, data, tmp_path / "other", "--base-url", secret)
+        call("batch", "export", data, "--out", tmp_path / "other", "--model", "openai/m", "--base-url", secret)
         for path in (tmp_path / "other").rglob("*"):
             assert path.is_dir() or b"passw0rd" not in path.read_bytes()
 

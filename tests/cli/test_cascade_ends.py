@@ -79,7 +79,7 @@ def test_labels_of_a_file_are_the_target(desk: Desk, server: UnsureServer) -> No
     assert beside.fit.threshold is not None
     shown = desk("cascade", "show", "cascade.json").out.replace("\n", " ")
     assert f"target: the labels ({table})" in shown
-    result = desk("run", bare, "--cascade-file", "cascade.json", "-q", **KEY)
+    result = desk("run", bare, "--judge", "cascade.json", "-q", **KEY)
     assert result.code == 0, result.err
     assert "is other than people's in at most" in result.out
     run = EvalRun.load(max((desk.folder / "runs").glob("2*"), key=lambda at: at.stat().st_mtime_ns))
@@ -148,7 +148,7 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
     assert file.fit.cheap_alone.value == pytest.approx(0.12, abs=0.08)
     assert (file.cheap.verdicts, file.strong.verdicts) == (450, 150)
     before = len(server.calls)
-    output = desk("run", data, "--cascade-file", "cascade.json", "-q", "--out", "judged", **KEY)
+    output = desk("run", data, "--judge", "cascade.json", "-q", "--out", "judged", **KEY)
     assert output.code == 0, output.err
     assert {body["model"] for body in server.calls[before:]} == {"strong"}  # whole traces are in the cache
     run = EvalRun.load(next((desk.folder / "judged").glob("2*")))
@@ -164,7 +164,7 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
                 assert outcome.side_confidence is not None
                 assert outcome.side_confidence >= file.fit.threshold
     assert "on data like the 150 traces" in output.out
-    output = desk("run", data, "--cascade-file", "cascade.json", "--cascade-mode", "pointwise", **KEY)
+    output = desk("run", data, "--judge", "cascade.json", "--cascade-mode", "pointwise", **KEY)
     assert output.code == 2
     assert "--cascade-mode pointwise: cascade.json says listwise; leave one of the two out" in output.err
 
@@ -256,9 +256,11 @@ def test_a_served_cascade_of_flags_judges_over_rest(tmp_path: Path, server: Unsu
 def test_serve_refuses_what_run_refuses(tmp_path: Path) -> None:
     """A cascade without a threshold, or flags that no cascade takes, end `serve` before it listens."""
     shell = Shell(tmp_path)
-    result = shell("serve", "--port", "0", *MODELS, **KEY)
+    two = '[cheap]\nmodel = "openai/cheap"\n[strong]\nmodel = "openai/strong"\n'
+    (tmp_path / "two.toml").write_text(two)
+    result = shell("serve", "--port", "0", "--judge", "two.toml", **KEY)
     assert result.code == 2
     assert "the cascade has no threshold" in result.err
     result = shell("serve", "--port", "0", "--model", "fake/overlap", "--explain-positives")
     assert result.code == 2
-    assert "--explain-positives is for a cascade" in result.err
+    assert "not a flag of `judge-eval serve`: describe the judge in a file, --judge FILE" in result.err

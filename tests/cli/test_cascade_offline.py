@@ -31,18 +31,18 @@ def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
     result = desk("run", data, "--model", "fake/overlap", "--explain-positives")
     assert result.code == 2
     assert "--explain-positives is for a cascade" in result.err
-    result = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
-    assert result.code == 2
 
 
 def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
     """`judge` and `probe` judge by two as `run` does."""
     data = dataset(desk.folder / "traces.jsonl", 6)
     (desk.folder / "one.json").write_text(data.read_text().splitlines()[0])
-    result = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
+    two = 'threshold = 0.9\n[cheap]\nmodel = "fake/overlap"\nmode = "decision"\n[strong]\nmodel = "fake/overlap"\n'
+    (desk.folder / "two.toml").write_text(two)
+    result = desk("judge", "one.json", "--judge", "two.toml", "--json")
     assert result.code == 0, result.err
     assert {outcome["stage"] for outcome in json.loads(result.out)["outcomes"]} <= {"cheap", "strong"}
-    result = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "random")
+    result = desk("probe", data, "--judge", "two.toml", "--only", "random")
     assert result.code in (0, 1), result.err
 
 
@@ -73,8 +73,9 @@ def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
 def test_a_cascade_is_not_exported(desk: Desk) -> None:
     """A batch takes one model; the message says what to do with a cascade."""
     data = dataset(desk.folder / "traces.jsonl", 4)
-    two = ("--cascade", "openai/m", "--strong-model", "openai/n", "--cascade-threshold", "0.9")
-    result = desk("batch", "export", data, *two, "--out", "batch")
+    two = 'threshold = 0.9\n[cheap]\nmodel = "openai/m"\n[strong]\nmodel = "openai/n"\n'
+    (desk.folder / "two.toml").write_text(two)
+    result = desk("batch", "export", data, "--judge", "two.toml", "--out", "batch")
     assert result.code == 2
     assert "export its strong judge on what the cheap one left open, or run the cascade online" in result.err
     assert not (desk.folder / "batch").exists()

@@ -37,7 +37,7 @@ def fitted(desk: Desk, server: UnsureServer, *flags: object, count: int = 120) -
 def judged(desk: Desk, server: UnsureServer, *flags: object) -> EvalRun:
     """Judge the dataset by what was fitted, and return the run."""
     result = desk(
-        "run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", "--out", "judged", *flags,
+        "run", "traces.jsonl", "--judge", "cascade.json", "-q", "--out", "judged", *flags,
         OPENAI_API_KEY="sk-x",
     )  # fmt: skip
     assert result.code == 0, result.err
@@ -96,7 +96,7 @@ def test_fitting_again_asks_nobody(desk: Desk, server: UnsureServer) -> None:
     assert again.fit == first.fit
     assert again.runs == first.runs == loose.runs
     assert loose.fit.kept >= first.fit.kept
-    assert fitted(desk, server, "--no-cache")
+    assert fitted(desk, server, "--cache", "none")
     assert server.counts["calls"] == calls
 
 
@@ -111,7 +111,7 @@ def test_labels_may_be_the_target(desk: Desk, server: UnsureServer) -> None:
     assert people.fit.strong_alone is not None
     assert people.fit.strong_alone.value == 0
     assert people.fit.over_strong is not None
-    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x")
+    result = desk("run", "traces.jsonl", "--judge", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x")
     assert result.code == 2
     assert "does not hold where positives are explained" in result.err
 
@@ -176,7 +176,7 @@ def test_a_dry_run_counts_both_judges(desk: Desk, server: UnsureServer) -> None:
     assert "strong: from 0 to 360 calls" in result.out
     assert server.counts["calls"] == 0
     file = read_cascade(fitted(desk, server))
-    result = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", "--no-cache", OPENAI_API_KEY="sk-x")
+    result = desk("run", data, "--judge", "cascade.json", "--dry-run", "--cache", "none", OPENAI_API_KEY="sk-x")
     assert f"strong: about {round((1 - file.fit.coverage) * 360)} calls are likely" in result.out
 
 
@@ -184,9 +184,9 @@ def test_a_dry_run_counts_both_judges(desk: Desk, server: UnsureServer) -> None:
 def test_a_failure_of_the_strong_judge_is_never_left_out(desk: Desk, server: UnsureServer) -> None:
     """While the strong judge fails on a chunk nothing is fitted; then that one alone is asked for."""
     data = dataset(desk.folder / "traces.jsonl", 80)
-    call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--attempts", "1")
+    call = ("cascade", "fit", data, *MODELS, "--base-url", server.url)
     server.faults = Faults(rate_refusal=1.0)
-    assert desk(*call, OPENAI_API_KEY="sk-x").code == 3
+    assert desk(*call, OPENAI_API_KEY="sk-x", JUDGE_EVAL_ATTEMPTS="1").code == 3
     assert not (desk.folder / "cascade.json").exists()
     server.faults = Faults()
     server.reset()
@@ -208,11 +208,11 @@ def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
         file = read_cascade(desk.folder / "cascade.json")
         assert file.fit.threshold is None
         assert file.guarantee is None
-        result = desk("run", data, "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+        result = desk("run", data, "--judge", "cascade.json", OPENAI_API_KEY="sk-x")
         assert result.code == 0
         assert "0 verdicts by the cheap judge, 180 of 180 chunks (100.0%) escalated" in result.out
         assert "everything is escalated" in result.out
-        result = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", OPENAI_API_KEY="sk-x")
+        result = desk("run", data, "--judge", "cascade.json", "--dry-run", OPENAI_API_KEY="sk-x")
         assert "strong: 0 calls, since everything is escalated" in result.out
 
 
@@ -234,7 +234,7 @@ def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
     check_golden("cli/cascade_show.txt", text.replace(str(desk.folder), "FOLDER"))
     again = desk("cascade", "fit", "traces.jsonl", *MODELS, "--base-url", server.url, "--json", OPENAI_API_KEY="sk-x")
     assert json.loads(again.out) == json.loads((desk.folder / "cascade.json").read_text())
-    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", OPENAI_API_KEY="sk-x")
+    result = desk("run", "traces.jsonl", "--judge", "cascade.json", "-q", OPENAI_API_KEY="sk-x")
     text = re.sub(r"cascade file [0-9a-f]{12}", "cascade file DIGEST______", result.out)
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{8}", "RUN-FOLDER", re.sub(r"run [0-9a-f]{8}", "run RUN-ID__", text))
     check_golden("cli/cascade_run.txt", text)
@@ -264,7 +264,7 @@ def test_other_judges_are_refused(desk: Desk) -> None:
         fitted(desk, server, count=60)
         calls = server.counts["calls"]
         for flags, message in OTHER_JUDGES:
-            done = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", *flags, OPENAI_API_KEY="sk-x")
+            done = desk("run", "traces.jsonl", "--judge", "cascade.json", *flags, OPENAI_API_KEY="sk-x")
             assert done.code == 2, flags
             assert message in done.err, flags
         assert server.counts["calls"] == calls
@@ -287,7 +287,7 @@ def test_a_file_of_another_prompt_text_is_refused(desk: Desk, server: UnsureServ
     fitted(desk, server, "--prompt", f"file:{own}")
     assert judged(desk, server).manifest.judge["guarantee"]
     own.write_text(re.sub(r"version = \d+", "version = 99", own.read_text()))
-    result = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+    result = desk("run", "traces.jsonl", "--judge", "cascade.json", OPENAI_API_KEY="sk-x")
     assert result.code == 2
     assert "judge differs in prompt" in result.err
 

@@ -117,8 +117,8 @@ def test_a_dry_run_tells_splits_and_cells(desk: Desk) -> None:
 def test_a_run_uses_the_file(desk: Desk) -> None:
     """Its claims are those of the traces; the manifest names file and digest; no reference is split."""
     data = small(desk)
-    desk("claims", data, "-o", "claims.jsonl", *FAKE, "--no-cache")
-    outcome = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl", "--no-cache")
+    desk("claims", data, "-o", "claims.jsonl", *FAKE, "--cache", "none")
+    outcome = desk("run", data, *BY_CLAIMS, "--claims", "claims.jsonl", "--cache", "none")
     assert outcome.code == 0, outcome.err
     run = run_of(desk)
     assert run.manifest.tally.calls == 3

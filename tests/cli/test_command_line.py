@@ -59,7 +59,7 @@ def test_judge_shows_every_verdict(shell: Shell) -> None:
     assert result.code == 0, result.err
     check_golden("cli/judge.txt", stable(result.out, shell.folder))
     (shell.folder / "one.json").write_text(traces(1)[0].model_dump_json())
-    result = shell("judge", *FAKE, "--trace", "one.json", "--json")
+    result = shell("judge", "one.json", *FAKE, "--json")
     assert json.loads(result.out)["trace_id"] == "q0"
     assert shell("judge", *FAKE).code == 2
 
@@ -129,7 +129,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
         (("run", "pizza.jsonl", "--model", "gpt"), 2, "provider/model"),
         (("run", "pizza.jsonl", "--model", "openai"), 2, "does not name a model; write"),
         (("run", "pizza.jsonl", "--model", "openai/"), 2, "such as `openai/NAME`"),
-        (("run", "pizza.jsonl", *FAKE, "--cache", "none", "--no-cache"), 2, "--cache and --no-cache contradict"),
+        (("run", "pizza.jsonl", *FAKE, "--cache", "off"), 2, "(`--cache none`) means no cache, and `./off` a folder"),
         (("run", "pizza.jsonl", *FAKE, "--modell", "x"), 2, "No such option"),
         (("rum", "pizza.jsonl"), 2, "No such command"),
         (("run", "pizza.jsonl", *FAKE, "--param", "latncy=1"), 2, "did you mean 'latency'"),
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_told_without_a_traceback(
     (folder / "bad.jsonl").write_text(PIZZA.read_text() + "{bad\n")
     (folder / "typo.jsonl").write_text('{"qury": "q", "chunks": []}\n')
     (folder / "noref.jsonl").write_text('{"query": "q", "chunks": ["a"]}\n')
-    done = shell(*arguments, "--no-cache") if "malformed" in arguments[-1] else shell(*arguments)
+    done = shell(*arguments, "--cache", "none") if "malformed" in arguments[-1] else shell(*arguments)
     assert done.code == code, done.out + done.err
     message = " ".join((done.out + done.err).replace("│", " ").split())
     assert told in message

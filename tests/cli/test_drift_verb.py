@@ -72,7 +72,7 @@ def test_a_judge_that_changed_ends_with_code_1(desk: Desk, data: Path) -> None:
     ("flags", "fault"),
     [
         (("-m", "openai/other"), "the model differs in model ('m' there; 'other' here)"),
-        (("-m", "openai/m", "-p", "temperature=1"), "the model differs in params"),
+        (("-m", "openai/m"), "the model differs in params"),
         (("-m", "openai/m", "--prompt", "support/graded"), "the judge differs in prompt"),
         (("-m", "openai/m", "--mode", "listwise"), "the judge differs in mode"),
     ],
@@ -85,7 +85,8 @@ def test_another_judge_is_refused_before_the_first_call(
         url = ("--base-url", server.url, "-q")
         assert desk("run", data, "-m", "openai/m", *url, OPENAI_API_KEY="sk-x").code == 0
         asked, kept = len(server.calls), sorted((desk.folder / "runs").iterdir())
-        done = desk("drift", "latest", *flags, *url, OPENAI_API_KEY="sk-x")
+        settings = {"OPENAI_API_KEY": "sk-x", "JUDGE_EVAL_PARAM": "temperature=1" if "params" in fault else ""}
+        done = desk("drift", "latest", *flags, *url, **settings)
         assert done.code == 2
         assert fault in done.err
         assert len(server.calls) == asked

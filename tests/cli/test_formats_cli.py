@@ -31,7 +31,7 @@ def judge_eval(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess
 def test_from_file_to_table_in_one_command(arguments: list[str], tmp_path: Path) -> None:
     """A ragas, DeepEval or LangChain file and a BEIR folder are judged as they are."""
     done = judge_eval(
-        "run", FORMATS / arguments[0], "--model", "fake/overlap", "--no-cache", *arguments[1:], cwd=tmp_path
+        "run", FORMATS / arguments[0], "--model", "fake/overlap", "--cache", "none", *arguments[1:], cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "2 traces, judged by fake/overlap" in done.stdout
@@ -43,7 +43,7 @@ def test_a_forced_reading_reaches_the_run(tmp_path: Path) -> None:
     rows = [{"q": "q?", "docs": "a|b|c", "gold": "r"}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     flags = ["--map", "query=q", "--map", "chunks=docs", "--map", "reference=gold", "--list-sep", "|", "--depth", "2"]
-    base = ["run", "x.jsonl", "--model", "fake/overlap", "--no-cache"]
+    base = ["run", "x.jsonl", "--model", "fake/overlap", "--cache", "none"]
     assert "1 trace, 2 chunks" in judge_eval(*base, *flags, "--dry-run", cwd=tmp_path).stdout
     assert "2 verdicts" in judge_eval(*base, *flags, cwd=tmp_path).stdout
     config = 'list_sep = "|"\ndepth = 1\n[map]\nquery = "q"\nchunks = "docs"\nreference = "gold"\n'
@@ -84,7 +84,7 @@ def test_convert_writes_ours(tmp_path: Path) -> None:
 
 def test_export_writes_for_other_tools(tmp_path: Path) -> None:
     """A kept run is written for TREC, as a table and as an Inspect log into a folder."""
-    run = ["run", FORMATS / "beir", "--prompt", "relevance/binary", "--model", "fake/overlap", "--no-cache", "-q"]
+    run = ["run", FORMATS / "beir", "--prompt", "relevance/binary", "--model", "fake/overlap", "--cache", "none", "-q"]
     assert judge_eval(*run, cwd=tmp_path).returncode == 0
     (tmp_path / "logs").mkdir()
     for target, more in (("x.run", []), ("x.qrels", []), ("x.csv", []), ("logs", ["--format", "inspect"])):
@@ -102,7 +102,7 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     """`--records`, `--group-by` and maps inside chunks work as flags and as settings; remarks are shown."""
     rows = [{"qid": 1, "frage": "q?", "soll": ["r", "s"], "stelle": text} for text in ("a", "b")]
     (tmp_path / "x.json").write_text(json.dumps({"alt": rows[:1], "neu": rows}))
-    base = ["run", "x.json", "--model", "fake/overlap", "--no-cache", "--metrics", "AP@5"]
+    base = ["run", "x.json", "--model", "fake/overlap", "--cache", "none", "--metrics", "AP@5"]
     maps = ["query=frage", "reference=soll.0", "chunks.text=stelle"]
     flags = [word for pair in maps for word in ("--map", pair)]
     refused = judge_eval(*base, *flags, "--group-by", "qid", cwd=tmp_path)
@@ -123,7 +123,7 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
 
 def test_several_files_are_written_at_once(tmp_path: Path) -> None:
     """Each format is one file; two of one format are refused before the first call."""
-    judge = ("run", FORMATS / "ragas.csv", "--model", "fake/overlap", "--no-cache", "-q", "--out", "runs")
+    judge = ("run", FORMATS / "ragas.csv", "--model", "fake/overlap", "--cache", "none", "-q", "--out", "runs")
     refused = judge_eval(*judge, "-o", "a.md", "-o", "b.md", cwd=tmp_path)
     assert refused.returncode == 2
     assert "two files end in .md" in refused.stderr

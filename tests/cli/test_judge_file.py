@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 def judged(desk: Desk, *flags: object) -> Any:
     """Judge the first trace and return what is printed of it."""
     (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
-    done = desk("judge", "trace.json", *flags, "--json", "--no-cache")
+    done = desk("judge", "trace.json", *flags, "--json", "--cache", "none")
     assert done.code == 0, done.err
     return json.loads(done.out)
 
@@ -73,7 +73,7 @@ def test_a_file_judges_as_the_flags_do(kind: str, desk: Desk) -> None:
     (desk.folder / "judge_eval.toml").write_text("[judge.mine]\n" + lines)
     runs = []
     for number, who in enumerate((flags, ("--judge", "j.toml"), ("--judge", "mine"))):
-        done = desk("run", "data.jsonl", *who, "-q", "--no-cache", "--out", f"runs{number}", "--json")
+        done = desk("run", "data.jsonl", *who, "-q", "--cache", "none", "--out", f"runs{number}", "--json")
         assert done.code == 0, done.err
         (folder,) = (path.parent for path in (desk.folder / f"runs{number}").glob("*/manifest.json"))
         manifest = json.loads((folder / "manifest.json").read_text())
@@ -149,10 +149,10 @@ def test_a_flag_that_contradicts_the_file_is_refused(desk: Desk) -> None:
     """A flag fills in what the file leaves open; the file wins over the environment and the configuration."""
     (desk.folder / "j.toml").write_text('model = "fake/overlap"\nprompt = "support/graded"\n')
     (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
-    done = desk("judge", "trace.json", "--judge", "j.toml", "--prompt", "support/binary", "--no-cache")
+    done = desk("judge", "trace.json", "--judge", "j.toml", "--prompt", "support/binary", "--cache", "none")
     assert done.code == 2
     assert "--prompt support/binary: j.toml says support/graded; leave one of the two out" in done.err
-    calls = ("judge", "trace.json", "--judge", "j.toml", "--mode", "listwise", "--json", "--no-cache")
+    calls = ("judge", "trace.json", "--judge", "j.toml", "--mode", "listwise", "--json", "--cache", "none")
     done = desk(*calls, JUDGE_EVAL_PROMPT="support/binary", JUDGE_EVAL_MODEL="openai/x")
     assert done.code == 0, done.err
 

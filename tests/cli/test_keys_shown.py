@@ -30,7 +30,7 @@ def run(desk: Desk) -> EvalRun:
     """A run whose data hold the key, as traces of some tools do."""
     desk.patch.setenv("OPENAI_API_KEY", KEY)
     (desk.folder / "t.jsonl").write_text(json.dumps(TRACE) + "\n")
-    result = desk("run", "t.jsonl", "--model", "fake/overlap", "--no-cache", "--json")
+    result = desk("run", "t.jsonl", "--model", "fake/overlap", "--cache", "none", "--json")
     assert result.code == 0, result.err
     assert KEY not in result.out + result.err
     return EvalRun.load(next(Path("runs").iterdir()))

@@ -56,7 +56,7 @@ def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache
     No verdict that had been written is paid for again, with a cache or without.
     """
     path = big(shell)
-    flags = () if cache else ("--no-cache",)
+    flags = () if cache else ("--cache", "none")
     child = shell.start("run", path, *SLOW, *flags)
     folder = begun(shell, child)
     child.send_signal(how)
@@ -75,7 +75,7 @@ def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache
     resumed = json.loads(done.out)
     assert resumed["status"] == "done"
     assert resumed["tally"]["calls"] - before <= 2 * 40 - kept
-    whole = shell("run", path, *FAKE, "--no-cache", "--out", "whole")
+    whole = shell("run", path, *FAKE, "--cache", "none", "--out", "whole")
     assert whole.code == 0
     (other,) = (shell.folder / "whole").iterdir()
     assert (folder / "results.jsonl").read_bytes() == (other / "results.jsonl").read_bytes()

@@ -11,7 +11,6 @@ import pytest
 from judge_eval.cli import main
 from judge_eval.cli.flags.config import records, settings
 from judge_eval.ranges import RANGES
-from judge_eval.server.settings import ServerLimits
 from judge_eval.settings import settings_of
 from tests.cli.test_flag_groups import COMMANDS
 
@@ -35,9 +34,10 @@ def numeric() -> list[tuple[str, str, str]]:
 NUMERIC = numeric()
 KNOWN = {**RANGES} | {
     name: each.range
-    for record in (*records(), ServerLimits)
-    for name, each in settings_of(record).items()
-    if each.range is not None
+    for record in records()
+    for field, each in settings_of(record).items()
+    for name in (field, each.name)
+    if name and each.range is not None
 }
 
 
@@ -76,7 +76,7 @@ def test_settings_have_the_same_ranges(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A number in a variable is refused as the flag's is; so is one in a configuration file."""
-    assert {key for key in settings() if key.startswith("max_")} <= KNOWN.keys() | {"max_drop", "max_rise"}
+    assert {key for key in settings() if key.startswith("max_")} <= KNOWN.keys() | {"max_drop"}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "judge_eval.toml").write_text(f"{name} = -1\n")
     assert "write a" in refused(["run", "x"], capsys)
@@ -105,6 +105,6 @@ def test_numbers_inside_texts(
     data = tmp_path / "x.jsonl"
     data.write_text('{"query": "q", "reference": "r", "chunks": ["a"]}\n')
     with pytest.raises(SystemExit) as end:
-        main(["run", str(data), "--model", "openai/x", "--no-cache", *arguments])
+        main(["run", str(data), "--model", "openai/x", "--cache", "none", *arguments])
     assert end.value.code == 2
     assert told in capsys.readouterr().err

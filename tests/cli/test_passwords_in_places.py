@@ -58,7 +58,7 @@ def test_no_flag_prints_a_password(words: tuple[str, ...], desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-@pytest.mark.parametrize("flag", ["--out", "--replay", "--labels", "--judge", "--claims", "--cascade-file", "DATA"])
+@pytest.mark.parametrize("flag", ["--out", "--replay", "--labels", "--judge", "--claims", "DATA"])
 def test_every_spelling_of_an_address(flag: str, address: str, desk: Desk) -> None:
     """With a blank, one slash or a token alone: the same."""
     (desk.folder / "t.jsonl").write_text(

@@ -37,13 +37,13 @@ def newest(out: Path) -> EvalRun:
 
 def test_a_run_judged_with_a_baseline_remembers_it(place: dict[str, Any]) -> None:
     """`run --baseline` keeps the id in the manifest; `report` shows the differences without being told."""
-    judged = ["-m", "fake/overlap", "--no-cache", "--out", place["out"], "-q"]
+    judged = ["-m", "fake/overlap", "--cache", "none", "--out", place["out"], "-q"]
     done = call("run", place["data"], *judged, "--baseline", "label:main")
     assert done.exit_code == 0, done.output
     assert "is worse: AP@5 -" in done.output or "no difference is shown: AP@5 -" in done.output
     run = newest(place["out"])
     assert run.manifest.baseline == place["main"].id
-    report = ["report", "latest", "--out", place["out"], "--no-cache", "-o", place["file"]]
+    report = ["report", "latest", "--out", place["out"], "--cache", "none", "-o", place["file"]]
     assert call(*report).exit_code == 0
     page = data_of(place["file"].read_text())
     assert page["baseline"]["id"] == place["main"].id

@@ -15,7 +15,7 @@ def test_the_gain_of_a_reranker_costs_no_call(desk: Desk) -> None:
         chunks += [{"text": f"It opens in May, says page {number}.", "metadata": {"reranked": 0}}]
         rows.append({"id": f"q{number}", "query": "When does it open?", **reference, "chunks": chunks})
     (desk.folder / "steps.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    shown = desk("run", "steps.jsonl", "--model", "fake/overlap", "--metrics", "RR@3", "--no-cache")
+    shown = desk("run", "steps.jsonl", "--model", "fake/overlap", "--metrics", "RR@3", "--cache", "none")
     assert shown.code == 0, shown.err
     assert "the reranker moves RR@3 from 0.500 to 1.000, +0.500" in shown.out
     assert "it dropped 4 of 8 relevant chunks (q0: c3, q1: c3, q2: c3); 4 traces" in shown.out

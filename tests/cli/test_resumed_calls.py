@@ -6,7 +6,7 @@ from tests.support.desk import Desk
 
 def test_a_resume_says_how_many_calls_were_its_own(desk: Desk) -> None:
     """The summary counts the run's calls; one more line says how many this command made, and how many were before."""
-    command = ("run", FIXTURES / "docs_qa.jsonl", "--model", "fake/overlap", "--no-cache")
+    command = ("run", FIXTURES / "docs_qa.jsonl", "--model", "fake/overlap", "--cache", "none")
     first = desk(*command, "--max-calls", "50")
     assert first.code == 3
     assert "50 verdicts, 50 calls" in first.out

@@ -27,7 +27,7 @@ ALONE = ("--model", "fake/overlap")
 def test_judge_asks_several(asked: tuple[str, ...], votes: dict[str, Any], desk: Desk) -> None:
     """One trace is judged as `run` judges it, with the vote of each."""
     (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
-    result = desk("judge", "trace.json", *asked, "--json", "--no-cache")
+    result = desk("judge", "trace.json", *asked, "--json", "--cache", "none")
     assert result.code == 0, result.err
     assert json.loads(result.out)["votes"] == votes
 
@@ -35,9 +35,11 @@ def test_judge_asks_several(asked: tuple[str, ...], votes: dict[str, Any], desk:
 def test_probe_asks_several(desk: Desk) -> None:
     """Every member is asked about every case, and the report names the panel."""
     (desk.folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (desk.folder / "panel.toml").write_text('[[member]]\nmodel = "fake/overlap"\n[[member]]\nmodel = "fake/inverted"\n')
+    (desk.folder / "three.toml").write_text('model = "fake/overlap"\nrepeat = 3\n')
     reports = [
-        json.loads(desk("probe", "data.jsonl", *asked, "--only", "random", "--json", "--no-cache").out)
-        for asked in (ALONE, PANEL, (*ALONE, "--repeat", "3"))
+        json.loads(desk("probe", "data.jsonl", *asked, "--only", "random", "--json", "--cache", "none").out)
+        for asked in (ALONE, ("--judge", "panel.toml"), ("--judge", "three.toml"))
     ]
     alone, panel, repeated = reports
     assert panel["judge"] == "fake/overlap-1, fake/inverted-1 with a panel of 2 (majority)"

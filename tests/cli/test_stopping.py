@@ -55,7 +55,7 @@ def slowly(body: Mapping[str, Any]) -> Any:
 
 def online(server: ChatServer, *more: str) -> tuple[str, ...]:
     """Return the flags of a judge without a cache."""
-    return ("--model", "openai/m", "--base-url", server.url, "--no-cache", *more)
+    return ("--model", "openai/m", "--base-url", server.url, "--cache", "none", *more)
 
 
 @pytest.mark.slow
@@ -109,7 +109,10 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
     ("command", "advice"),
     [
         (("probe", "data.jsonl"), "the answers so far are in the cache: the same command does not ask for them again"),
-        (("probe", "data.jsonl", "--no-cache"), "without a cache no answer is kept: the same command starts again"),
+        (
+            ("probe", "data.jsonl", "--cache", "none"),
+            "without a cache no answer is kept: the same command starts again",
+        ),
         (("claims", "data.jsonl", "-o", "c.jsonl"), "what was split is in c.jsonl; the same command adds the rest"),
     ],
     ids=["probe", "without-cache", "claims"],
@@ -134,7 +137,7 @@ def test_a_fit_and_an_import_say_where_their_run_is(shell: Shell) -> None:
     (shell.folder / "data.jsonl").write_text("".join(item.model_dump_json() + "\n" for item in traces(80, 1)))
     with ChatServer(latency=0.1) as server:
         fit = ("cascade", "fit", "data.jsonl", "--cascade", "openai/a", "--strong-model", "openai/b")
-        flags = ("--base-url", server.url, "--concurrency", "2", "--no-cache")
+        flags = ("--base-url", server.url, "--concurrency", "2", "--cache", "none")
         result = stopped(shell.start(*fit, *flags, **KEY), lambda: server.counts["paid"] > 5)
         (fitting,) = (shell.folder / "runs").glob("cascade-*/cheap")
         ((folder, _),) = run_folders(fitting)

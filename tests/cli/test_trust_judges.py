@@ -33,9 +33,9 @@ DOUBTS = "out-of-scope,other-reference,negated-reference,nothing-relevant,length
 def test_a_probe_tells_at_what_probability_a_chunk_was_accepted(tmp_path: Path) -> None:
     """A server that tells log-probabilities: the report word for word, and a gate on what it accepts."""
     with ChatServer() as server:
-        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url}
+        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url, "JUDGE_EVAL_CONFIDENCE": "1"}
         done = judge_eval(
-            tmp_path, "probe", DATA, "-m", "openai/m", "--confidence", "--only", DOUBTS, "--limit", "12",
+            tmp_path, "probe", DATA, "-m", "openai/m", "--only", DOUBTS, "--limit", "12",
             "--fail-over", "out-of-scope=1", "--fail-over", "nothing-relevant=0.1", environment=key,
         )  # fmt: skip
     assert done.returncode == 1, done.stderr
@@ -48,9 +48,9 @@ def test_a_probe_tells_at_what_probability_a_chunk_was_accepted(tmp_path: Path) 
 def test_no_probability_is_told_where_the_judge_gives_none(tmp_path: Path, prompt: str) -> None:
     """A server that refuses log-probabilities: null in the report, and a gate without a case fails."""
     with ChatServer(flavour="reasoning") as server:
-        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url}
+        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url, "JUDGE_EVAL_CONFIDENCE": "1"}
         done = judge_eval(
-            tmp_path, "probe", DATA, "-m", "openai/m", "--confidence", "--only", DOUBTS, "--limit", "3",
+            tmp_path, "probe", DATA, "-m", "openai/m", "--only", DOUBTS, "--limit", "3",
             "--json", "--prompt", prompt, "--fail-over", "negated-reference=1", environment=key,
         )  # fmt: skip
     document = json.loads(done.stdout)
@@ -90,7 +90,7 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
         'vote = "majority"\n[[member]]\nmodel = "fake/overlap"\n[[member]]\nmodel = "fake/obedient"\n'
         'prompt = "relevance/binary"\n[[member]]\nname = "yes"\nmodel = "fake/always"\n'
     )
-    again = judge_eval(tmp_path, "run", DATA, "--panel", "panel.toml", "-q", "--label", "file")
+    again = judge_eval(tmp_path, "run", DATA, "--judge", "panel.toml", "-q", "--label", "file")
     assert again.returncode == 0, again.stderr
     assert "0 calls" in again.stdout
     document = json.loads(judge_eval(tmp_path, "compare", "label:flags", "label:file", "--json").stdout)
@@ -114,7 +114,7 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
 def test_a_panel_file_that_cannot_work_is_refused(tmp_path: Path, text: str, said: str) -> None:
     """One message that says where, exit code 2."""
     (tmp_path / "panel.toml").write_text(text)
-    done = judge_eval(tmp_path, "run", DATA, "--panel", "panel.toml")
+    done = judge_eval(tmp_path, "run", DATA, "--judge", "panel.toml")
     assert done.returncode == 2
     assert said in done.stderr
 

@@ -50,7 +50,7 @@ def address(server: ChatServer | BatchServer) -> str:
 
 def judge(desk: Desk, *flags: object, **environment: str) -> Told:
     """Judge the traces."""
-    return desk("run", "traces.jsonl", "--model", "openai/m", "--no-cache", "-q", *flags, **environment)
+    return desk("run", "traces.jsonl", "--model", "openai/m", "--cache", "none", "-q", *flags, **environment)
 
 
 def planted(desk: Desk, server: ChatServer, place: str) -> list[object]:
@@ -99,7 +99,7 @@ def test_no_request_reaches_a_host_that_only_a_file_names(place: str, desk: Desk
     """The command stops before a call, and names host and file; named once by flag or variable it goes on."""
     flags = planted(desk, server, place)
     model = () if place in ("judge file", "member", "cascade") else ("--model", "openai/m")
-    run = ("run", "traces.jsonl", *model, "--no-cache", "-q", *flags)
+    run = ("run", "traces.jsonl", *model, "--cache", "none", "-q", *flags)
     stops(desk(*run), HOST, ".toml", "--trust-host")
     assert not server.calls
     assert desk(*run, "--trust-host", HOST).code == 0
@@ -133,7 +133,7 @@ def test_this_machine_and_the_providers_own_hosts_need_no_trust(desk: Desk) -> N
     (desk.folder / "judge_eval.toml").write_text(
         '[judge.own]\nmodel = "openai/m"\nbase_url = "https://api.openai.com/v1"\n'
     )
-    done = desk("run", "traces.jsonl", "--judge", "own", "--dry-run", "--no-cache", OPENAI_API_KEY=KEY)
+    done = desk("run", "traces.jsonl", "--judge", "own", "--dry-run", "--cache", "none", OPENAI_API_KEY=KEY)
     assert done.code == 0, done.err
 
 
@@ -162,14 +162,14 @@ def test_a_file_that_others_can_write_is_refused(desk: Desk, server: ChatServer)
     desk.folder.chmod(0o777)
     stops(judge(desk), "other users can write")
     desk.folder.chmod(0o1777)
-    assert desk("run", "traces.jsonl", "--no-cache", "-q").code == 0
+    assert desk("run", "traces.jsonl", "--cache", "none", "-q").code == 0
     if os.geteuid() == 0:
         os.chown(config, 12345, -1)
         assert judge(desk).code == 2
     desk.folder.chmod(0o755)
     (desk.folder / "j.toml").write_text('model = "fake/overlap"\n')
     (desk.folder / "j.toml").chmod(0o646)
-    assert "j.toml is not read" in desk("run", "traces.jsonl", "--judge", "j.toml", "--no-cache").err
+    assert "j.toml is not read" in desk("run", "traces.jsonl", "--judge", "j.toml", "--cache", "none").err
 
 
 def test_a_yes_is_kept_in_the_users_configuration(desk: Desk, server: ChatServer) -> None:
@@ -240,7 +240,7 @@ def test_the_next_step_of_a_batch_can_be_pasted(desk: Desk, server: ChatServer) 
 
 def test_a_baseline_in_a_manifest_is_an_id(desk: Desk, server: ChatServer) -> None:
     """A URL or a path in the place of the baseline's id is not opened."""
-    assert desk("run", "traces.jsonl", "--model", "fake/overlap", "--no-cache", "-q").code == 0
+    assert desk("run", "traces.jsonl", "--model", "fake/overlap", "--cache", "none", "-q").code == 0
     (folder,) = Path("runs").iterdir()
     for planted_there in (f"http://{HOST}:{urlsplit(server.url).port}/runs/x", "../elsewhere", "latest"):
         manifest = json.loads((folder / "manifest.json").read_text())

@@ -266,8 +266,8 @@ def test_a_budget_is_for_all_sets_and_prompts(desk: Desk) -> None:
     """Over HTTP: the prompt that the budget pays for has its row, the rest is no score, and the exit code is 3."""
     home = put(desk.folder / "dl", TREC)
     with ChatServer() as server:
-        command = ["validate-judge", "-m", "openai/m", "--base-url", server.url, "--max-calls", 6, "--sets", home]
-        done = desk(*command, "-o", "table.json", OPENAI_API_KEY="sk-x")
+        command = ["validate-judge", "-m", "openai/m", "--base-url", server.url, "--sets", home]
+        done = desk(*command, "-o", "table.json", OPENAI_API_KEY="sk-x", JUDGE_EVAL_MAX_CALLS="6")
         assert len(server.calls) == 6
     assert done.code == 3
     assert "no chunk of this run has both a verdict and a label" in done.err

@@ -29,7 +29,7 @@ def test_the_first_run_says_where_answers_are_kept(desk: Desk) -> None:
     assert json.loads(desk("run", PIZZA, *FAKE, "--out", "as-json", "--json").out)["status"] == "done"
 
 
-@pytest.mark.parametrize("flags", [("--no-cache",), ("-q",)])
+@pytest.mark.parametrize("flags", [("--cache", "none"), ("-q",)])
 def test_nothing_is_said_of_a_cache_that_is_not_used_or_not_asked_about(desk: Desk, flags: tuple[str, ...]) -> None:
     """Without a cache there is none to name, and `-q` leaves remarks out."""
     assert "answers are kept" not in desk("run", PIZZA, *FAKE, *flags).out

@@ -10,7 +10,6 @@ from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.gate import Limit, check_drops, check_under, read_limits
 from judge_eval.compare.record import Comparison
-from judge_eval.errors import ConfigError
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
@@ -19,7 +18,6 @@ from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
 from judge_eval.pages.rows import Table, sort_rows
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.server.settings import read_thresholds
 from tests.support.claims import claimed, run_by_claims
 
 NAMES = ["Conflict@2", "Redundancy@2", "ClaimRecall@2"]
@@ -83,12 +81,12 @@ def test_a_rise_breaks_a_limit_and_names_the_traces(runs: tuple[EvalRun, EvalRun
 def test_a_mean_that_must_not_be_above(runs: tuple[EvalRun, EvalRun]) -> None:
     """`fail-over` is an upper limit: above it fails, at it passes, and what failed could bring it over."""
     before, after = runs
-    assert check_under(before, read_limits(fail_over=["Conflict@2=0"]))[0].passed
-    (check,) = check_under(after, read_limits(fail_over=["Conflict@2=0.2"]))
+    assert check_under(before, read_limits(fail_under=["Conflict@2=0"]))[0].passed
+    (check,) = check_under(after, read_limits(fail_under=["Conflict@2=0.2"]))
     assert check.outcome == "failed"
     assert "over 0.2" in check.sentence
     broken = run_of([CLEAN] * 20 + [{"c": "+!", "d": ".!"}], "broken")
-    (open_,) = check_under(broken, read_limits(fail_over=["Conflict@2=0.01"]))
+    (open_,) = check_under(broken, read_limits(fail_under=["Conflict@2=0.01"]))
     assert open_.outcome == "undecided"
     assert "could bring it up to 0.02" in open_.sentence
 
@@ -105,15 +103,6 @@ def test_a_mean_that_must_not_be_above(runs: tuple[EvalRun, EvalRun]) -> None:
 def test_a_limit_keeps_a_metric_on_its_good_side(kind: str, metric: str, instead: str) -> None:
     """Either flag of a pair limits a metric on the side that is worse for it."""
     assert Limit.parse(kind, f"{metric}=0.2") == Limit(instead, metric, 0.2)  # type: ignore[arg-type]
-
-
-def test_a_server_takes_upper_thresholds() -> None:
-    """`<=` is of metrics of which less is better, `>=` of the others; the wrong sign names the right one."""
-    assert read_thresholds(["Conflict@5<=0.2", "AP@5>=0.8"]) == {"Conflict@5": 0.2, "AP@5": 0.8}
-    with pytest.raises(ConfigError, match=r"write Conflict@5<=0\.2"):
-        read_thresholds(["Conflict@5>=0.2"])
-    with pytest.raises(ConfigError, match=r"write AP@5>=0\.2"):
-        read_thresholds(["AP@5<=0.2"])
 
 
 def test_pages_hold_which_way_is_better(runs: tuple[EvalRun, EvalRun]) -> None:

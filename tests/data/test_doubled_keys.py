@@ -121,7 +121,7 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "cassette": ("cassette.jsonl", (*RUN, "traces.jsonl", "--replay", "cassette.jsonl")),
     "batch": ("kinds/batch/fetched/batch.json", ("batch", "status", "kinds/batch/fetched")),
-    "cascade": ("kinds/cascade.json", (*RUN, "traces.jsonl", "--cascade-file", "kinds/cascade.json")),
+    "cascade": ("kinds/cascade.json", (*RUN, "traces.jsonl", "--judge", "kinds/cascade.json")),
     "judge file": ("judge.json", ("run", "traces.jsonl", "--judge", "judge.json", "--out", "new")),
     "calibration": (
         "kinds/calibration.json",

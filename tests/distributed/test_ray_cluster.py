@@ -137,7 +137,7 @@ def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -
     address = cluster.address  # type: ignore[attr-defined]
     shell = Shell(tmp_path)
     with ChatServer(latency=0.05) as server:
-        judge = ("run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--json", "-q")
+        judge = ("run", data, "--model", "openai/m", "--base-url", server.url, "--cache", "none", "--json", "-q")
         alone = shell(*judge, "--out", tmp_path / "alone")
         assert alone.code == 0, alone.err
         assert server.counts["paid"] == 300
@@ -185,7 +185,7 @@ def test_sigterm_keeps_what_the_workers_have(cluster: object, tmp_path: Path) ->
     shell = Shell(tmp_path)
     with ChatServer(latency=0.05) as server:
         judge = (
-            "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "-q", "--json",
+            "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", "none", "-q", "--json",
             "--engine", "ray", "--ray-address", cluster.address, "--workers", "2",  # type: ignore[attr-defined]
             "--concurrency", "8", "--resume=newest",
         )  # fmt: skip

@@ -90,7 +90,7 @@ def test_its_batch_is_the_online_run(desk: Desk) -> None:
         scored = ("--metrics", "AP@5", "--max-failures", "9")  # the server quotes what no chunk holds
         key = {"OPENAI_API_KEY": "sk-test-1234567890"}
         for words in (
-            ("run", "data.jsonl", *model, "--no-cache", "--out", "online", *scored),
+            ("run", "data.jsonl", *model, "--cache", "none", "--out", "online", *scored),
             ("batch", "export", "data.jsonl", *model, "--cache", "cache", "--out", "batch"),
             ("batch", "submit", "batch"),
             ("batch", "fetch", "batch"),

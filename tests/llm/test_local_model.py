@@ -170,7 +170,7 @@ def test_the_command_line_runs_it(tmp_path: Path) -> None:
     data.write_text("\n".join(trace.model_dump_json() for trace in TRACES))
     done = judge_eval(tmp_path, "run", data, "--model", f"local/{folder}", "--out", "runs")
     assert (done.returncode, "nobody has" in done.stdout) == (0, True)
-    plan = judge_eval(tmp_path, "run", data, "--model", f"local/{folder}", "--dry-run", "--no-cache")
+    plan = judge_eval(tmp_path, "run", data, "--model", f"local/{folder}", "--dry-run", "--cache", "none")
     assert "cost: nothing, the judge calls no server" in plan.stdout
     missing = judge_eval(tmp_path, "run", data, "--model", f"local/{tmp_path / 'none'}")
     assert (missing.returncode, "there is no folder" in missing.stderr) == (2, True)

@@ -221,7 +221,7 @@ def test_a_project_adds_a_provider(server: Picky, tmp_path: Path) -> None:
     """A block of the configuration is a provider for every verb."""
     (tmp_path / "judge_eval.toml").write_text(CONFIG.format(url=server.url), encoding="utf-8")
     (tmp_path / "t.jsonl").write_text(TRACE.model_dump_json() + "\n", encoding="utf-8")
-    done = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--no-cache", MINE_KEY=KEY)
+    done = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--cache", "none", MINE_KEY=KEY)
     assert done.code == 0, done.err
     assert server.headers[0]["x-api-key"] == KEY
     assert "temperature" not in server.calls[0]
@@ -232,7 +232,7 @@ def test_the_host_of_a_project_is_trusted_first(tmp_path: Path) -> None:
     text = CONFIG.format(url="https://evil.example/v1").replace("MINE_KEY", "OPENAI_API_KEY")
     (tmp_path / "judge_eval.toml").write_text(text, encoding="utf-8")
     (tmp_path / "t.jsonl").write_text(TRACE.model_dump_json() + "\n", encoding="utf-8")
-    result = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--no-cache", OPENAI_API_KEY=KEY)
+    result = Shell(tmp_path)("run", "t.jsonl", "--model", "mine/x", "--cache", "none", OPENAI_API_KEY=KEY)
     assert result.code == 2
     assert "names the host evil.example, which you have not named" in result.err
 

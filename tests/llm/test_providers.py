@@ -89,7 +89,7 @@ def test_a_plain_factory_judges_from_the_command_line(tmp_path: Path) -> None:
     """`--max-reply` reaches a provider that knows nothing of it without a fault, and batches are refused."""
     data = tmp_path / "traces.jsonl"
     data.write_text(json.dumps(TRACE) + "\n", encoding="utf-8")
-    call("run", data, "--model", "page/x", "--max-reply", "1", "--out", tmp_path / "runs", "--no-cache")
+    call("run", data, "--model", "page/x", "--max-reply", "1", "--out", tmp_path / "runs", "--cache", "none")
     refused = call("batch", "export", data, "--model", "page/x", "--out", tmp_path / "batch", code=2)
     assert "page/x takes no batches" in refused.output
 

@@ -156,7 +156,7 @@ class Case:
         metrics: str | None = None,
     ) -> list[object]:
         """Return the arguments of `judge-eval run`."""
-        kept = ("--no-cache",) if cache is None else ("--cache", self.cache(cache) if is_folder(cache) else cache)
+        kept = ("--cache", "none") if cache is None else ("--cache", self.cache(cache) if is_folder(cache) else cache)
         return [
             "run", data or self.data(), *self.judge_flags(prompt), "--cache", kept,
             "--out", self.folder / out, "--metrics", metrics or self.kind.metrics, "-q", *flags,

@@ -78,7 +78,7 @@ def _panel_file(place: Place, *members: Mapping[str, object]) -> tuple[object, .
         lines += ["[[member]]", *(f"{key} = {_toml(value)}" for key, value in member.items()), ""]
     path = place.folder / "panel.toml"
     path.write_text("\n".join(lines), encoding="utf-8")
-    return ("--panel", path)
+    return ("--judge", path)
 
 
 def _toml(value: object) -> str:

@@ -20,7 +20,6 @@ from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY, GRADED
-from judge_eval.server.settings import read_thresholds
 from judge_eval.stats import compare_paired
 from tests.support.installing import install_metrics
 
@@ -145,7 +144,7 @@ def test_scores_that_another_version_wrote_are_still_read(monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("installed")
 def test_a_limit_takes_what_the_metric_can_be() -> None:
-    """`--fail-under` and thresholds accept each value within a metric's limits, and none beyond them."""
+    """Limits accept each value within a metric's limits, and none beyond them."""
     assert Limit.parse("fail-under", "Count@5=3").value == 3.0
     assert Limit.parse("fail-under", "Loss=-2.5").value == -2.5
     assert Limit.parse("max-drop", "Balance=15").value == 15.0
@@ -158,11 +157,6 @@ def test_a_limit_takes_what_the_metric_can_be() -> None:
     ):
         with pytest.raises(ConfigError, match="the value must be at"):
             Limit.parse(kind, text)  # type: ignore[arg-type]
-    assert read_thresholds(["Loss>=-2.5", "Count@3=7"]) == {"Loss": -2.5, "Count@3": 7.0}
-    with pytest.raises(ConfigError, match="the value must be at most 0"):
-        read_thresholds(["Loss>=2"])
-    with pytest.raises(ConfigError, match="the value must be at most 1"):
-        read_thresholds(["AP@5>=80"])
 
 
 def test_a_direction_is_stated_once(monkeypatch: pytest.MonkeyPatch) -> None:

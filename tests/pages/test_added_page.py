@@ -61,7 +61,9 @@ def test_a_page_of_two_files_is_written_by_the_command_line(tmp_path: Path) -> N
     """`report --page NAME` writes the page with its data, and with no script that it does not need."""
     run = judge(rows()[:3], tmp_path)
     path = tmp_path / "page.html"
-    result = CliRunner().invoke(app, ["report", str(run.folder), "--page", "verdicts", "--no-cache", "-o", str(path)])
+    result = CliRunner().invoke(
+        app, ["report", str(run.folder), "--page", "verdicts", "--cache", "none", "-o", str(path)]
+    )
     assert result.exit_code == 0, result.output
     text = path.read_text(encoding="utf-8")
     assert data_of(text) == {"page": "verdicts", "verdicts": [run.manifest.tally.verdicts]}
@@ -83,6 +85,6 @@ def test_a_page_of_two_files_is_served(tmp_path: Path) -> None:
 def test_a_page_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     """A typo in a page's name is answered by the names there are."""
     run = judge(rows()[:1], tmp_path)
-    result = CliRunner().invoke(app, ["report", str(run.folder), "--page", "comparre", "--no-cache"])
+    result = CliRunner().invoke(app, ["report", str(run.folder), "--page", "comparre", "--cache", "none"])
     assert result.exit_code == 2
     assert "compare" in result.output

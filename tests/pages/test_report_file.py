@@ -233,7 +233,7 @@ def test_the_verb_writes_both_kinds_of_report(tmp_path: Path) -> None:
     judge(rows()[:3], tmp_path / "runs", label="one")
     judge(rows()[:3], tmp_path / "runs", label="two")
     runner = CliRunner()
-    common = ["--out", str(tmp_path / "runs"), "--no-cache", "-o", str(tmp_path / "r.html")]
+    common = ["--out", str(tmp_path / "runs"), "--cache", "none", "-o", str(tmp_path / "r.html")]
     result = runner.invoke(app, ["report", "label:two", "--baseline", "label:one", *common])
     assert result.exit_code == 0, result.output
     data = data_of((tmp_path / "r.html").read_text())

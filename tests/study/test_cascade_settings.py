@@ -39,10 +39,10 @@ MODEL = {
 """Settings of one stage."""
 FLAGS = {
     "model": CHECKED, "prompt": DIGEST, "mode": DIGEST, "layout": DIGEST, "member": REFUSED,
-    "panel": REFUSED, "repeat": REFUSED, "vote": REFUSED, "evidence": DIGEST, "blank": DIGEST,
+    "repeat": REFUSED, "vote": REFUSED, "evidence": DIGEST, "blank": DIGEST,
     "confidence": CALLS,
     "judge": NAMES, "cascade": CHECKED, "strong_model": CHECKED, "cascade_threshold": DIGEST,
-    "cascade_file": NAMES, "explain_positives": DIGEST, "cascade_mode": DIGEST, "cascade_prompt": DIGEST,
+    "explain_positives": DIGEST, "cascade_mode": DIGEST, "cascade_prompt": DIGEST,
     "cascade_url": CHECKED, "cascade_param": CHECKED,
 }  # fmt: skip
 """Flags of judging."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.groups import is_flagged, only
-from judge_eval.errors import ConfigError
+from judge_eval.cli.flags.groups import only
+from judge_eval.llm.cache.folder import NONE, cache_place
 from judge_eval.llm.options import PANEL, Options
 from judge_eval.llm.options import PANEL as CALLING
 from judge_eval.settings import Setting
@@ -28,29 +28,26 @@ class CachingFlags:
         str | None,
         Setting(
             "The folder of the cache (see `cache path`), `project` for this project's own "
-            "(.judge_eval/cache), or a database as postgresql://...",
+            "(.judge_eval/cache), a database as postgresql://..., or `none`: nothing is read or written.",
             PANEL,
-            "PATH|project",
+            "PATH|project|none",
             env=True,
             file=True,
+            common=True,
         ),
     ] = None
-    no_cache: Annotated[bool, Setting("Neither read nor write the cache.", PANEL, common=True)] = False
 
     @property
     def location(self) -> str | Path:
         """The folder or the database of the cache; the user's own where none is given."""
         from judge_eval.evaluator import default_cache
-        from judge_eval.llm.cache.folder import cache_place
 
         return cache_place(self.cache) if self.cache else default_cache()
 
     @property
     def used(self) -> str | Path | None:
         """The cache in use; None without one."""
-        if self.no_cache and is_flagged("cache"):
-            raise ConfigError("--cache and --no-cache contradict each other; leave one of them out")
-        return None if self.no_cache else self.location
+        return None if self.cache == NONE else self.location
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,8 @@ class CallingFlags(Options, CachingFlags):
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
 
 
-Server: TypeAlias = Annotated[CallingFlags, only("base_url", "key_command")]
-"""The server and its key alone."""
+HowCalled: TypeAlias = Annotated[CallingFlags, only("cache", "fleet", "concurrency", "max_cost")]
+"""How a judge is called, for verbs that may: the configuration says the rest."""
 
 
 _setting = partial(Setting, panel=CALLING)

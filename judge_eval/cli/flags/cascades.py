@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
@@ -69,13 +68,6 @@ class CascadeFlags(CascadeModels):
         _setting(
             "With --cascade: the confidence (.50, .51, ... 1.00) from which a cheap verdict is final. It has "
             "no guarantee; `cascade fit` finds one that has."
-        ),
-    ] = None
-    cascade_file: Annotated[
-        Path | None,
-        _setting(
-            "The cascade that `cascade fit` wrote: models, prompts and threshold. It is refused if one of "
-            "them has changed. The same as --judge FILE."
         ),
     ] = None
     explain_positives: Annotated[

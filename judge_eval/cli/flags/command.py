@@ -4,11 +4,13 @@ import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperOption
 
-from judge_eval.cli.flags.common import nearest_config
+from judge_eval.cli.flags.common import FILES, nearest_config
+from judge_eval.cli.flags.groups import NO_FLAG, flags_of
+from judge_eval.errors import ConfigError
 from judge_eval.settings import Setting, setting_of
 from judge_eval.trust import check_address, name_addresses, name_hosts
 
@@ -26,6 +28,12 @@ def _in_one_line(paragraph: str) -> str:
     return paragraph if paragraph.startswith("Example") else paragraph.replace("\n", " ")
 
 
+def _is_judging(flag: str) -> bool:
+    from judge_eval.cli.flags.judging import JudgingFlags
+
+    return flag.removeprefix("--").replace("-", "_") in flags_of(JudgingFlags)
+
+
 class VerbCommand(TyperCommand):
     """A command whose `-h` shows the usual options alone where it has many."""
 
@@ -33,9 +41,41 @@ class VerbCommand(TyperCommand):
         """Read the command line, and trust the hosts that it names."""
         place = args.index("--") if "--" in args else len(args)
         ctx.meta[_SHORT] = self.is_long and "-h" in args[:place]
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except Exception as error:
+            unknown = getattr(error, "option_name", "")
+            if not unknown or (advice := self._place_of(unknown)) is None:
+                raise
+            raise ConfigError(f"{unknown} is not a flag of `{ctx.command_path}`: {advice}") from None
         self._check_hosts(ctx)
         return rest
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Make the parser of the flags; what only the environment and the configuration set has none."""
+        every = self.params
+        self.params = [each for each in every if each.name not in self._configured]
+        try:
+            return super().make_parser(ctx)
+        finally:
+            self.params = every
+
+    @functools.cached_property
+    def _configured(self) -> frozenset[str]:
+        hints = getattr(self.callback, "__annotations__", {})
+        return frozenset(name for name, hint in hints.items() if NO_FLAG in get_args(hint))
+
+    def _place_of(self, flag: str) -> str | None:
+        """Say where an option that is a flag of other verbs is set for this one; None if it is not an option."""
+        for option in self._options:
+            if flag in option.opts and option.name in self._configured:
+                setting = self._settings[option.name]
+                key = setting.name or option.name
+                places = [f"`{key}` in {FILES[0]}"] if setting.file else []
+                return f"set {' or '.join([*places, f'JUDGE_EVAL_{key.upper()}'] if setting.env else places)}"
+        if any(option.name == "judge" for option in self._options) and _is_judging(flag):
+            return "describe the judge in a file, --judge FILE"
+        return None
 
     def _check_hosts(self, ctx: Any) -> None:
         sources = {name: getattr(ctx.get_parameter_source(name), "name", "") for name in ctx.params}

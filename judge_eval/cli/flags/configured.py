@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
-from judge_eval.cli.flags.groups import spread, without
+from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -58,9 +58,7 @@ def configured() -> Configured:
     settings_in_force: list[Configured] = []
 
     @spread
-    def read(
-        runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: Annotated[CallingFlags, without("base_url")]
-    ) -> None:
+    def read(runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: CallingFlags) -> None:
         settings_in_force.append(Configured(runs, judging, numbers, calling))
 
     app = typer.Typer(add_completion=False)

@@ -1,5 +1,6 @@
 """Flags in groups: each a frozen dataclass, spread over the signature of every verb that names it."""
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -36,22 +37,26 @@ _TRUSTED = Parameter(
 """The flag of every verb that `VerbCommand` reads."""
 
 
+NO_FLAG = object()
+"""In the annotation of a parameter that is set by the environment and the configuration file alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The part of a group that a verb takes; the other fields keep their defaults."""
+    """The fields of a group that are flags of a verb, or that it does not take."""
 
     names: tuple[str, ...]
     taken: bool
 
 
 def only(*names: str | type) -> Portion:
-    """Take these fields of a group alone; a class stands for its fields."""
+    """Make flags of these fields alone; the environment and the configuration set the others. A class: its fields."""
     every = (tuple(settings_of(name)) if isinstance(name, type) else (name,) for name in names)
     return Portion(tuple(chain.from_iterable(every)), True)
 
 
 def without(*names: str) -> Portion:
-    """Take a group but for these fields."""
+    """Leave these fields at their defaults, whatever the configuration says."""
     return Portion(names, False)
 
 
@@ -68,7 +73,7 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
         kind, *extras = get_args(hint)
         if not any(isinstance(extra, OptionInfo | ArgumentInfo) for extra in extras):
             kind = setting.type or kind
-            hint = Annotated[kind, _option(field.name, kind, setting), setting]
+            hint = Annotated[kind, _option(field.name, setting), setting]
         if setting.env:
             (option,) = (extra for extra in get_args(hint) if isinstance(extra, OptionInfo))
             also = setting.env if isinstance(setting.env, tuple) else ()
@@ -85,9 +90,10 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
     return flags
 
 
-def _option(name: str, kind: Any, setting: Setting) -> OptionInfo:
+def _option(name: str, setting: Setting) -> OptionInfo:
+    spelled = (setting.name or name.strip("_")).replace("_", "-")
     option: OptionInfo = Option(
-        *(setting.flags or ((f"--{name.strip('_').replace('_', '-')}",) if kind is bool or name[-1] == "_" else ())),
+        *(setting.flags or (f"--{spelled}",)),
         help=setting.help,
         rich_help_panel=setting.panel,
         metavar=setting.metavar,
@@ -103,7 +109,7 @@ def _helped(name: str, hint: Any) -> Any:
     help = next((extra for extra in extras if isinstance(extra, str)), None)
     if help is None:
         return hint
-    return Annotated[kind, _option(name, kind, Setting(help)), *(extra for extra in extras if extra is not help)]
+    return Annotated[kind, _option(name, Setting(help)), *(extra for extra in extras if extra is not help)]
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:
@@ -112,13 +118,15 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     # the program: `TypeError` at import.
     groups: dict[str, tuple[type, list[str]]] = {}
     flat: dict[str, Parameter] = {}
+    configured: dict[str, tuple[str, Parameter]] = {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         hint = hints[parameter.name]
         group, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if is_dataclass(group) and isinstance(group, type):
-            taken = _taken(group, extras)
+            taken, others = _taken(group, extras)
             groups[parameter.name] = group, list(taken)
+            configured |= {name: (parameter.name, setting) for name, setting in others.items()}
         else:
             hint = _helped(parameter.name, hint)
             taken = {parameter.name: parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)}
@@ -126,6 +134,10 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         if twice := flat.keys() & taken.keys():
             raise TypeError(f"{function.__name__}: {', '.join(sorted(twice))} comes twice")
         flat |= taken
+    for name, (owner, setting) in configured.items():
+        if name not in flat:  # else the verb has a flag of its own of this name
+            flat[name] = setting
+            groups[owner][1].append(name)
 
     flat[_TRUSTED.name] = _TRUSTED
 
@@ -213,18 +225,35 @@ def _word(flag: Parameter) -> str:
     return words[0] if words else f"--{flag.name.strip('_').replace('_', '-')}"
 
 
-def _taken(group: type, extras: list[Any]) -> dict[str, Parameter]:
-    flags = dict(flags_of(group))
+def _taken(group: type, extras: list[Any]) -> tuple[dict[str, Parameter], dict[str, Parameter]]:
+    """Return the fields of a group that are flags, and those that only the configuration sets."""
+    known = flags_of(group)
+    flags, configured = dict(known), dict[str, Parameter]()
     for part in extras:
         for name in part.names:
-            if name not in flags:
-                raise TypeError(f"{group.__name__} has no field {name!r}; {advise(name, list(flags))}")
+            if name not in known:
+                raise TypeError(f"{group.__name__} has no field {name!r}; {advise(name, list(known))}")
         left = [name for name in flags if (name in part.names) is not part.taken]
         if needed := [name for name in left if flags[name].default is Parameter.empty]:
             raise TypeError(f"{group.__name__} needs {', '.join(needed)}")
         for name in left:
-            del flags[name]
-    return flags
+            flag = flags.pop(name)
+            if part.taken and (setting := _without_flag(flag)) is not None:
+                configured[name] = setting
+        if not part.taken:
+            configured = {name: flag for name, flag in configured.items() if name not in part.names}
+    return flags, configured
+
+
+def _without_flag(flag: Parameter) -> Parameter | None:
+    """Return a parameter that the environment and the configuration set; None if they do not set it."""
+    kind, *extras = get_args(flag.annotation)
+    setting = setting_of(flag.annotation)
+    if setting is None or not (setting.env or setting.file):
+        return None
+    (option,) = (copy.copy(extra) for extra in extras if isinstance(extra, OptionInfo))
+    option.hidden = True
+    return flag.replace(annotation=Annotated[kind, option, setting, NO_FLAG])
 
 
 def is_flagged(*names: str) -> bool:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _setting = partial(Setting, panel=JUDGING, changes_verdict=True)
 _kept = partial(_setting, env=True, file=True)
-SEVERAL = ("member", "panel", "repeat", "vote", CascadeFlags)
-"""The flags on several judges, for verbs that take a part of the group."""
 _SHARED = ("prompt", "mode", "layout", "relevant", "evidence", "blank", "confidence", "repeat", "vote")
 """The options of one judge and of a panel."""
 _SUFFIXES = (".toml", ".json")
@@ -76,7 +74,6 @@ class JudgingFlags(CascadeFlags):
     member: Annotated[
         list[str] | None, _setting("A judge of a panel; repeat it for each.", metavar="MODEL[:PROMPT]")
     ] = None
-    panel: Annotated[Path | None, _setting("A panel of judges (TOML). The same as --judge FILE.")] = None
     repeat: Annotated[int, _setting("Judge every chunk this many times, and vote.", env=True)] = 1
     vote: Annotated[Literal["majority", "median", "mean"], _setting("How several verdicts become one.", env=True)] = (
         "majority"
@@ -95,9 +92,9 @@ class JudgingFlags(CascadeFlags):
             "default), `irrelevant` gives it the lowest grade."
         ),
     ] = None
-    confidence: Annotated[
-        bool, _setting("Ask the server for log-probabilities; continue without them if it refuses.")
-    ] = False
+    confidence: Annotated[bool, _kept("Ask the server for log-probabilities; continue without them if it refuses.")] = (
+        False
+    )
     judge: Annotated[
         str | None,
         _kept(
@@ -117,7 +114,7 @@ class JudgingFlags(CascadeFlags):
     @property
     def is_named(self) -> bool:
         """Whether anybody is named to judge."""
-        return any((self.model, self.judge, self.cascade, self.cascade_file, self.panel, self.member))
+        return any((self.model, self.judge, self.cascade, self.member))
 
     @property
     def by_claims(self) -> bool:
@@ -134,13 +131,11 @@ class JudgingFlags(CascadeFlags):
 
         values = {field.name: getattr(self, field.name) for field in fields(self)} | {"relevant": relevant}
         file, where = self._file()
-        if self.cascade or self.cascade_file is not None or (file is not None and file.cheap is not None):
-            if self.member or self.panel is not None or self.repeat > 1 or (self.judge and file is None):
-                raise ConfigError("a cascade is of two judges; leave out --member, --panel, --repeat and --judge")
+        if self.cascade or (file is not None and file.cheap is not None):
+            if self.member or self.repeat > 1 or (self.judge and file is None):
+                raise ConfigError("a cascade is of two judges; leave out --member, --repeat and --judge")
             return cascade_spec(values) if file is None else file.beside(where, values)
         self.check_cascade()
-        if self.panel is not None and file is not None and not file.member:
-            raise ConfigError(f"{where}: not a panel; write a table [[member]] for each member")
         shared: dict[str, Any] = {name: values[name] for name in _SHARED if values[name] is not None}
         if file is None:
             members = tuple(MemberSpec(**split_member(text, prompt_ids())) for text in self.member or ())
@@ -164,15 +159,10 @@ class JudgingFlags(CascadeFlags):
         """Return the judge that a file or a table of the configuration describes, and what that is called."""
         from judge_eval.judge_file import JudgeSpec, read_judge
 
-        paths = [path for path in (self.panel, self.cascade_file) if path is not None]
-        if self.judge is not None and (Path(self.judge).is_file() or self.judge.endswith(_SUFFIXES)):
-            paths.append(Path(self.judge))
-        if len(paths) > 1:
-            raise ConfigError(f"{paths[0]} and {paths[1]} both describe a judge; leave one of the two out")
-        if paths:
-            return read_judge(paths[0]), str(paths[0])
         if self.judge is None:
             return None, ""
+        if Path(self.judge).is_file() or self.judge.endswith(_SUFFIXES):
+            return read_judge(Path(self.judge)), self.judge
         path, tables = configured_judges()
         if self.judge in tables and path is not None:
             where = f"{path}: [judge.{self.judge}]"
@@ -216,9 +206,5 @@ def split_member(text: str, known: Sequence[str]) -> dict[str, str]:
     return {"model": text}
 
 
-ServingJudge: TypeAlias = Annotated[
-    JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge", CascadeFlags)
-]
-"""One model that judges by a prompt, or a cascade of two."""
-OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge")]
-"""One model that judges by a prompt, or the judge of a file."""
+WhoJudges: TypeAlias = Annotated[JudgingFlags, only("model", "judge", "prompt", "mode")]
+"""Who judges, for verbs that may: all else about a judge stands in its file and in the configuration."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.groups import without
+from judge_eval.cli.flags.groups import only
 from judge_eval.runs.keeping.options import PANEL, Keeping
 from judge_eval.settings import Setting
 
@@ -120,5 +120,5 @@ class KeepingFlags(Runs, Keeping):
         )
 
 
-AT_ONCE = without("resume", "new_if_done", "push_every", "push_grace")
-"""The part for a run that is made without calls."""
+MADE = only("out", "label", "tags")
+"""The part for a run that is made of others, or of replies."""

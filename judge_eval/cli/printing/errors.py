@@ -21,6 +21,7 @@ from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.safe_output import OutputError, complain, doors, remark
 from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
+from judge_eval.llm.cache.folder import NONE
 from judge_eval.llm.http.secrets import environment_secrets
 from judge_eval.spelling import OptionName, Spelling, spell
 
@@ -184,7 +185,7 @@ def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -
     from judge_eval.runs.folder.run_files import MANIFEST
 
     # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
-    judges = in_batch or ("no_cache" in flags and "model" in flags and "host" not in flags)
+    judges = in_batch or ({"cache", "model"} <= flags.keys() and not {"host", "live"} & flags.keys())
     places = ("*", "cascade-*/*/*") if judges and "out" in flags else ()  # of runs, and of those of a fit
     paths = [path for place in places for path in Path(flags["out"]).glob(f"{place}/{MANIFEST}")]
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
@@ -198,7 +199,7 @@ def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -
         yield f"the batch is kept in {flags['folder']}; the same command continues where it stopped"
     elif "model" in flags and not judges and "host" not in flags:  # a verb with a cache of its own
         yield "the answers so far are kept: the same command does not ask for them again"
-    elif judges and flags["no_cache"]:
+    elif judges and flags["cache"] == NONE:
         yield "without a cache no answer is kept: the same command starts again"
     elif judges:
         yield "the answers so far are in the cache: the same command does not ask for them again"

@@ -268,5 +268,5 @@ class Cached(Wrapper):
             f"{self.store.info().path}: the cache cannot be written and does not hold the answer for trace "
             f"{request.trace_id!r}, chunks {', '.join(map(repr, request.chunk_ids))}; what is paid for would "
             f"be lost: make it writable, name another folder with {option('cache')}, or use no cache "
-            f"({option('cache', False)})"
+            "(`cache=False`, `--cache none`)"
         )

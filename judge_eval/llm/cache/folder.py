@@ -5,11 +5,12 @@ from pathlib import Path
 
 from judge_eval.errors import ConfigError
 from judge_eval.llm.cache.database_url import is_postgres
-from judge_eval.spelling import option
 from judge_eval.user_text import check_spelling_of_place
 
 PROJECT = "project"
 """The name of a project's own cache."""
+NONE = "none"
+"""What the command line calls no cache."""
 FOLDER = ".judge_eval"
 """The folder in a project that holds it."""
 _MARKS = ("judge_eval.toml", "pyproject.toml", ".git")  # what lies at the top of a project
@@ -20,9 +21,10 @@ def cache_place(setting: str | Path) -> str | Path:
     check_spelling_of_place(setting, "the cache")
     if setting == PROJECT:
         return project_cache()
-    if setting in ("none", "off", "false"):
-        without = option("no_cache", True, python="cache=False")
-        raise ConfigError(f"the cache {setting!r} is a folder's name: use {without} for no cache, or `./{setting}`")
+    if setting in (NONE, "off", "false"):
+        raise ConfigError(
+            f"the cache {setting!r}: `cache=False` (`--cache {NONE}`) means no cache, and `./{setting}` a folder"
+        )
     return setting if is_postgres(setting) else Path(setting)
 
 

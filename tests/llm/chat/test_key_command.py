@@ -151,7 +151,7 @@ def test_no_shell_reads_the_words(server: Turnstile, tmp_path: Path) -> None:
     data.write_text(json.dumps(trace) + "\n")
     line = " ".join(f"'{word}'" for word in words)
     result = Shell(tmp_path)(
-        "run", data, "--model", "openai/m", "--base-url", server.url, "--key-command", line, "--no-cache"
+        "run", data, "--model", "openai/m", "--base-url", server.url, "--key-command", line, "--cache", "none"
     )
     assert result.code == 0, result.err
     assert not (tmp_path / "made").exists()
@@ -181,7 +181,7 @@ def test_only_the_users_own_configuration_names_a_command(tmp_path: Path, monkey
 
 def test_doctor_says_what_is_sent_where(tmp_path: Path) -> None:
     """Address, variable of the key, what is left out, and what works."""
-    result = Shell(tmp_path)("doctor", "--model", "groq/x", "--unsupported", "temperature", GROQ_API_KEY="gsk")
+    result = Shell(tmp_path)("doctor", "--model", "groq/x", GROQ_API_KEY="gsk", JUDGE_EVAL_UNSUPPORTED="temperature")
     for line in (
         "sent to: POST https://api.groq.com/openai/v1/chat/completions", "key: GROQ_API_KEY (set)",
         "never sent: logprobs, temperature, top_logprobs", "strict JSON: yes", "log-probabilities: no",

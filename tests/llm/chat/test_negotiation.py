@@ -404,7 +404,7 @@ def test_unsupported_is_stated_in_advance(tmp_path: Path) -> None:
     """By a flag or in a judge file: it is never sent, and the manifest says so."""
     with Stubborn() as server:
         run = Shell(tmp_path)
-        common = ("--base-url", server.url, "--no-cache", "--out", "runs")
+        common = ("--base-url", server.url, "--cache", "none", "--out", "runs")
         result = run("run", traces(tmp_path), "--model", "openai/m", "--unsupported", "temperature", *common)
         assert result.code == 0, result.err
         assert "temperature" not in server.calls[0]

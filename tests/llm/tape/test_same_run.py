@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "decision graded": (*DECIDES, "--prompt", "support/graded"),
     "repeat": (*WRITES, "--repeat", "2"),
     "panel": ("--member", "openai/a", "--member", "openai/b", "--member", "openai/a:support/binary@1", *WRITES),
-    "panel of two modes": ("--member", "openai/a", "--panel", "panel.toml", "--base-url", CHAT),
+    "panel of two modes": ("--member", "openai/a", "--judge", "panel.toml", "--base-url", CHAT),
     "cascade": (*("--cascade", "decisions/m", "--cascade-param", "dialect=openai", "--cascade-url", DECIDING), *STAGES),
     "cascade of chat models": (
         *("--cascade", "openai/small", "--cascade-mode", "listwise", "--explain-positives"),
@@ -88,7 +88,7 @@ def test_the_same_command_replays_what_it_recorded(
     member = f"[[member]]\nmodel = 'decisions/m'\nbase_url = '{decides.url}'\nparams = {{dialect = 'openai'}}\n"
     (desk.folder / "panel.toml").write_text(member)
     at = {CHAT: chat.url, DECIDING: decides.url}
-    asked = ("run", data, *(at.get(word, word) for word in KINDS[kind]), "--no-cache")
+    asked = ("run", data, *(at.get(word, word) for word in KINDS[kind]), "--cache", "none")
     recorded = ran(desk, *asked, "--record", "tape.jsonl", "--out", "recorded")
     paid = chat.counts["calls"], decides.counts["calls"]
     assert ran(desk, *asked, "--replay", "tape.jsonl", "--out", "replayed") == recorded
@@ -101,7 +101,7 @@ def test_a_cassette_alone_says_who_judged_and_how(desk: Desk, decides: DecisionS
     data = desk.folder / "data.jsonl"
     data.write_text(json.dumps(row()) + "\n")
     asked = (word if word != DECIDING else decides.url for word in DECIDES)
-    recorded = ran(desk, "run", data, *asked, "--no-cache", "--record", "tape.jsonl", "--out", "recorded")
+    recorded = ran(desk, "run", data, *asked, "--cache", "none", "--record", "tape.jsonl", "--out", "recorded")
     assert ran(desk, "run", data, "--replay", "tape.jsonl", "--out", "replayed") == recorded
 
 

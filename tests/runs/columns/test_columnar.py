@@ -193,13 +193,13 @@ def test_columnar_on_the_command_line(tmp_path: Path) -> None:
     data, out = tmp_path / "data.jsonl", str(tmp_path / "runs")
     data.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(20)))
     runner = CliRunner()
-    base = ["run", str(data), "--model", "fake/overlap", "--no-cache", "--out", out, "--json", "-q"]
+    base = ["run", str(data), "--model", "fake/overlap", "--cache", "none", "--out", out, "--json", "-q"]
     ids = []
     for shard in ("1/2", "2/2"):
         done = runner.invoke(app, [*base, "--columnar", "--shard", shard])
         assert done.exit_code == 0, done.output
         ids.append(json.loads(done.stdout)["id"])
-    merged = runner.invoke(app, ["runs", "merge", *ids, "--out", out, "--json", "--columnar"])
+    merged = runner.invoke(app, ["runs", "merge", *ids, "--out", out, "--json"], env={"JUDGE_EVAL_COLUMNAR": "1"})
     assert merged.exit_code == 0, merged.output
     plain = runner.invoke(app, base)
     assert plain.exit_code == 0

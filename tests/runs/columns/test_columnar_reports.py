@@ -117,7 +117,7 @@ def test_report_max_traces_on_the_command_line(tmp_path: Path) -> None:
     """`report --max-traces` says in the file how many traces it leaves out."""
     run = made(tmp_path / "runs")
     out = tmp_path / "report.html"
-    done = CliRunner().invoke(app, ["report", str(run.folder), "--max-traces", "5", "-o", str(out), "--no-cache"])
+    done = CliRunner().invoke(app, ["report", str(run.folder), "--max-traces", "5", "-o", str(out), "--cache", "none"])
     assert done.exit_code == 0, done.output
     assert data_of(out.read_text())["shown"] == {"n": 5, "of": 40}
     assert "5 of 40 traces in full" in done.output

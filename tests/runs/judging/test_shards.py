@@ -224,7 +224,7 @@ def test_shards_and_merge_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     file.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(20)))
     runner, out = CliRunner(), str(tmp_path / "runs")
-    base = ["run", str(file), "--model", "fake/overlap", "--no-cache", "--out", out, "--json", "-q"]
+    base = ["run", str(file), "--model", "fake/overlap", "--cache", "none", "--out", out, "--json", "-q"]
     ids = []
     for shard in ("1/2", "2/2"):
         done = runner.invoke(app, [*base, "--shard", shard])

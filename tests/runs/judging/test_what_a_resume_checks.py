@@ -34,7 +34,6 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "mode": ({}, "listwise"),
     "layout": (DECISION, "input"),
     "member": ({}, ["openai/m", "openai/n"]),
-    "panel": ({}, Path("panel.toml")),
     "judge": ({}, "panel.toml"),
     "repeat": ({}, 3),
     "vote": ({"repeat": 3}, "median"),
@@ -49,14 +48,12 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "cascade_url": (CHEAP, "http://127.0.0.1:8/v1"),
     "cascade_param": (CHEAP, ["seed=1"]),
     "cascade_threshold": (CHEAP, 0.8),
-    "cascade_file": ({}, Path("cascade.toml")),
     "explain_positives": (CHEAP, True),
     # calling
     "base_url": ({}, "http://127.0.0.1:8/v1"),
     "params": ({}, {"seed": 1}),
     "fleet": ({}, ("http://127.0.0.1:8/v1",)),
-    "cache": ({"no_cache": False}, "cache"),
-    "no_cache": ({"cache": "cache"}, False),
+    "cache": ({}, "cache"),
     **dict.fromkeys(("concurrency", "attempts", "rpm", "tpm"), ({}, 3)),
     "timeout": ({}, 7.0),
     "max_cost": ({"model": "openai/gpt-4.1-mini"}, 7.0),
@@ -112,7 +109,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made_with(values: Mapping[str, Any]) -> Manifest:
     """Begin a run with settings, and return its manifest; no call is allowed."""
-    own = {"model": "openai/m", "base_url": SERVER, "no_cache": True, "max_calls": 0, **values}
+    own = {"model": "openai/m", "base_url": SERVER, "cache": "none", "max_calls": 0, **values}
 
     def taken(record: Any) -> Any:
         return record(**{f.name: own[f.name] for f in fields(record) if f.name in own})

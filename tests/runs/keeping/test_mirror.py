@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def judge(out: object, data: Path, *more: object, code: int = 0) -> Result:
     """Judge offline into a folder of runs."""
-    return call("run", data, "--model", "fake/overlap", "--no-cache", "--out", out, "-q", *more, code=code)
+    return call("run", data, "--model", "fake/overlap", "--cache", "none", "--out", out, "-q", *more, code=code)
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_verbs_read_and_write_a_folder_behind_a_url(place: str, data: Path, tmp_
     assert "no difference" in call("compare", "label:main", "latest", "--out", place).stdout
     call("compare", whole, "latest", "--out", place, "--max-drop", "AP@5=0.1")
     assert "12 traces" in call("show", whole).stdout
-    call("report", whole, "-o", tmp_path / "report.html", "--no-cache")
+    call("report", whole, "-o", tmp_path / "report.html", "--cache", "none")
     call("score", "label:PR", "--out", place, "--metrics", "AP@3")
     call("export", whole, "-o", tmp_path / "run.csv")
-    call("run", data, "--model", "fake/overlap", "--no-cache", "--out", tmp_path / "here", "-q",
+    call("run", data, "--model", "fake/overlap", "--cache", "none", "--out", tmp_path / "here", "-q",
          "--baseline", whole, "--max-drop", "AP@5=0.1")  # fmt: skip
     assert "no run 'nothing' in" in call("show", "nothing", "--out", place, code=2).output
     assert "no run in" in call("show", f"{place}/nothing", code=2).output
@@ -204,7 +204,7 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
     with ChatServer() as server:
         server.script(*[Canned()] * 10, *[Canned(fate="hang")] * 500)
         judge = (
-            "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
+            "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", "none", "--concurrency", "2",
             "--out", "s3://bucket/killed", "--resume=newest", "-q",
         )  # fmt: skip
         process = first.start(*judge)

@@ -52,7 +52,7 @@ def test_datasets_are_read_from_urls(place: str, tmp_path: Path) -> None:
     assert there.manifest.dataset.name == url
     assert there.aggregates == here.aggregates
     done = CliRunner().invoke(
-        app, ["run", url, "--model", "fake/overlap", "--no-cache", "--out", str(tmp_path / "runs"), "--json", "-q"]
+        app, ["run", url, "--model", "fake/overlap", "--cache", "none", "--out", str(tmp_path / "runs"), "--json", "-q"]
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["dataset"]["name"] == url

@@ -50,7 +50,7 @@ def stored(s3: str, place: str) -> dict[str, bytes]:
 def judging(server: ChatServer, data: Path, out: str, *more: object) -> tuple[object, ...]:
     """Return a command that judges slowly into a place, without a cache."""
     return (
-        "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
+        "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", "none", "--concurrency", "2",
         "--out", out, "--push-every", "0.2", "--resume=newest", "-q", *more,
     )  # fmt: skip
 

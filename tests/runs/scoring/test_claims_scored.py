@@ -12,14 +12,13 @@ from judge_eval import Evaluator, FakeBackend, limits
 from judge_eval.compare.compare import compare
 from judge_eval.compare.gate import Limit
 from judge_eval.data.labels import Labels
-from judge_eval.errors import ConfigError, DataError, MetricError
+from judge_eval.errors import DataError, MetricError
 from judge_eval.eval_run import EvalRun
 from judge_eval.metrics import parse_metric
 from judge_eval.runs.judging.verify import verify
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY
-from judge_eval.server.settings import read_thresholds
 from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
 from judge_eval.views.run import remarks_of
@@ -204,8 +203,6 @@ def test_where_less_is_better_a_rise_is_a_loss(tmp_path: Path) -> None:
     assert compare(after, before).openings[0].finding == "worse"
     for kind in ("fail-under", "max-drop"):
         assert Limit.parse(kind, "Redundancy@5=0.2").kind in ("fail-over", "max-rise")
-    with pytest.raises(ConfigError, match="Conflict@5 is better if it is lower"):
-        read_thresholds(["Conflict@5>=0.2"])
 
 
 def test_people_who_grade_chunks_say_nothing_of_claims() -> None:

@@ -77,7 +77,7 @@ def test_a_run_that_is_no_reader_is_refused(judged: EvalRun, reader: dict[str, o
 def test_score_takes_a_reader_and_show_says_what_misleads(tmp_path: Path) -> None:
     """The whole way on the command line, with a decision model as reader; grades are shown with their meaning."""
     (tmp_path / "data.jsonl").write_text(json.dumps(TRACE.model_dump(mode="json", exclude_defaults=True)) + "\n")
-    common = ("run", "data.jsonl", "--model", "fake/overlap", "--no-cache")
+    common = ("run", "data.jsonl", "--model", "fake/overlap", "--cache", "none")
     shell = Shell(tmp_path)
     shell(*common, "--prompt", "reader/binary", "--mode", "decision", "--label", "reader")
     shell(*common, "--prompt", "support/harm", "--metrics", "Harm@3", "--label", "main")

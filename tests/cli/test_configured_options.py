@@ -1,0 +1,135 @@
+"""Options that a verb has no flag for: the configuration file and the environment set them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.groups import NO_FLAG, flags_of
+from judge_eval.settings import setting_of
+from tests.cli.test_flag_groups import COMMANDS
+from tests.support.chat_server import ChatServer
+from tests.support.desk import Desk
+
+TRACES = [
+    {"id": f"q{n}", "query": f"Where is {n}?", "reference": f"In room {n}.", "chunks": [f"{n} is in room {n}.", "No."]}
+    for n in range(4)
+]
+JUDGING = (
+    "run", "judge", "compare", "what-if", "probe", "bias", "drift", "claims", "validate-judge", "serve", "mcp",
+    "cascade fit", "batch export", "doctor",
+)  # fmt: skip
+"""The verbs that may ask a judge."""
+KEY = {"OPENAI_API_KEY": "sk-x"}
+
+
+@pytest.fixture
+def data(desk: Desk) -> Path:
+    """Write four traces, and one of them alone."""
+    (desk.folder / "one.json").write_text(json.dumps(TRACES[0]))
+    path = desk.folder / "data.jsonl"
+    path.write_text("".join(json.dumps(trace) + "\n" for trace in TRACES))
+    return path
+
+
+@pytest.mark.parametrize("verb", JUDGING)
+def test_each_setting_of_calls_reaches_each_verb_that_judges(verb: str) -> None:
+    """What a variable or a key sets is a parameter of every verb that may judge, as a flag or without one."""
+    marks = {name: setting_of(flag.annotation) for name, flag in flags_of(CallingFlags).items()}
+    settings = {name for name, mark in marks.items() if mark is not None and (mark.env or mark.file)}
+    settings -= {"drift": {"cache", "record", "replay"}}.get(verb, set())
+    assert settings <= {parameter.name for parameter in COMMANDS[verb].params}
+
+
+def test_verbs_beside_judging_show_few_flags() -> None:
+    """Of the options on calls, verbs that may judge have those that differ from call to call as flags."""
+    for verb in ("compare", "what-if", "probe", "bias", "claims", "validate-judge", "serve", "mcp", "cascade fit"):
+        hints = COMMANDS[verb].callback.__annotations__
+        shown = {name for name in flags_of(CallingFlags) if name in hints and NO_FLAG not in hints[name].__metadata__}
+        assert shown == {"cache", "fleet", "concurrency", "max_cost"}, verb
+
+
+@pytest.mark.parametrize("verb", ["run", "judge", "probe", "claims", "what-if"])
+@pytest.mark.parametrize("by_file", [True, False])
+def test_a_setting_without_a_flag_is_obeyed(verb: str, by_file: bool, desk: Desk, data: Path) -> None:
+    """A parameter of requests that the file or the environment sets is in every request of every verb."""
+    words = {
+        "run": ("run", data, "-q"),
+        "judge": ("judge", "one.json"),
+        "probe": ("probe", data, "--only", "random", "-q"),
+        "claims": ("claims", data, "-q"),
+        "what-if": ("what-if", "label:first", "--cut", "2", "--judge-missing"),
+    }
+    with ChatServer() as server:
+        setting = {"JUDGE_EVAL_PARAM": "seed=7"}
+        if verb == "what-if":  # a run whose second chunks were not judged
+            flags = ("--depth", "1", "--label", "first", "-q")
+            assert desk("run", data, "--model", "fake/overlap", *flags).code == 0
+        if by_file:
+            (desk.folder / "judge_eval.toml").write_text("param = { seed = 7 }\n")
+            setting = {}
+        done = desk(*words[verb], "--model", "openai/m", "--base-url", server.url, **KEY, **setting)
+        assert done.code in (0, 1, 3), done.err
+        assert {call.get("seed") for call in server.calls} <= {7}
+    if verb != "what-if":
+        assert server.calls
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            ("compare", "a", "b", "--timeout", "5"),
+            "--timeout is not a flag of `judge-eval compare`: set `timeout` in judge_eval.toml or JUDGE_EVAL_TIMEOUT",
+        ),
+        (("serve", "--param=seed=7"), "set `param` in judge_eval.toml or JUDGE_EVAL_PARAM"),
+        (("probe", "data.jsonl", "--key-command", "x"), "set JUDGE_EVAL_KEY_COMMAND"),
+        (("bias", "latest", "--member", "openai/m"), "describe the judge in a file, --judge FILE"),
+    ],
+)
+def test_an_option_of_other_verbs_says_where_it_goes(words: tuple[str, ...], advice: str, desk: Desk) -> None:
+    """A flag that this verb does not have ends it with one line that names the key and the variable."""
+    done = desk(*words)
+    assert done.code == 2
+    (line,) = done.err.splitlines()
+    assert advice in line
+
+
+def test_a_key_and_a_variable_name_the_bad_value(desk: Desk, data: Path) -> None:
+    """A value that is out of range is refused before anything is judged, with the file that sets it."""
+    (desk.folder / "judge_eval.toml").write_text("timeout = -1\n")
+    done = desk("probe", data, "--model", "fake/overlap")
+    assert done.code == 2
+    assert "judge_eval.toml sets timeout" in done.err
+    assert desk("probe", data, "--model", "fake/overlap", JUDGE_EVAL_RPM="many").code == 2
+
+
+@pytest.mark.parametrize("verb", ["run", "probe"])
+def test_two_base_urls_share_the_calls(verb: str, desk: Desk, data: Path) -> None:
+    """Several base URLs serve one model: each is asked, whichever verb asks."""
+    more = ("--only", "random") if verb == "probe" else ()
+    with ChatServer() as first, ChatServer() as second:
+        both = ("--base-url", first.url, "--base-url", second.url)
+        done = desk(verb, data, "--model", "openai/m", *both, "-q", *more, **KEY)
+    assert done.code in (0, 1), done.err
+    assert first.calls
+    assert second.calls
+
+
+@pytest.mark.parametrize("words", [("batch", "export"), ("claims", "--batch", "split")])
+def test_a_batch_refuses_two_base_urls(words: tuple[str, ...], desk: Desk, data: Path) -> None:
+    """A batch is at one server: a second base URL is an error before anything is written, not left out."""
+    both = ("--base-url", "http://127.0.0.1:9/v1", "--base-url", "http://127.0.0.1:8/v1")
+    more = ("--out", "b") if words[0] == "batch" else ()
+    done = desk(*words, data, "--model", "openai/m", *both, *more, **KEY)
+    assert done.code == 2
+    assert "a batch has one server" in done.err
+
+
+def test_the_last_model_counts(desk: Desk, data: Path) -> None:
+    """A flag that takes one value and is given twice has its last value."""
+    done = desk("run", data, "--model", "openai/m", "--model", "fake/overlap", "--json", "-q")
+    assert json.loads(done.out)["backend"]["model"] == "overlap-1"
