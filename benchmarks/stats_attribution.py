@@ -20,7 +20,7 @@ from judge_eval.compare.changes import Moved
 from judge_eval.compare.pairing import pair_traces
 from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference
 from judge_eval.metrics import GradeTable, parse_metric
-from judge_eval.runs.columns.table import VerdictTable
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.scoring.aggregate import FilledColumn
 from judge_eval.schema import BINARY
 

@@ -39,7 +39,7 @@ from judge_eval.pools.pool import Pool
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.record import trusted
-from judge_eval.runs.columns.table import cluster_codes, cluster_hashes
+from judge_eval.runs.columns.verdict_table import cluster_codes, cluster_hashes
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run

@@ -24,7 +24,7 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import DEDUP, ends
 from judge_eval.metrics.table import MISSING
-from judge_eval.runs.columns.table import Hashes, VerdictTable, cluster_codes, find_ids
+from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, cluster_codes, find_ids
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace

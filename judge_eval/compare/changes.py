@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judge_eval.compare.moved_claims import ClaimsMoved, claim_changes, moved_claims
 from judge_eval.compare.pairing import Pairing, pair_traces
 from judge_eval.compare.record import Change, Flip, TraceChange
-from judge_eval.runs.columns.table import VerdictTable, passage_number
+from judge_eval.runs.columns.verdict_table import VerdictTable, passage_number
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims

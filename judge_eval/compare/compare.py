@@ -10,8 +10,8 @@ from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import Places, VerdictTable, cluster_codes
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_codes
 from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from judge_eval.compare.pairing import Pairing
 from judge_eval.record import Record
-from judge_eval.runs.columns.table import cluster_codes
+from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run

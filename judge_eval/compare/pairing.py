@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.columns.table import Hashes, Places, VerdictTable, find_ids
+from judge_eval.runs.columns.verdict_table import Hashes, Places, VerdictTable, find_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pydantic import Field
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.compare.pairing import Pairing
 from judge_eval.record import Record, Shown
-from judge_eval.runs.columns.table import Places, VerdictTable
+from judge_eval.runs.columns.verdict_table import Places, VerdictTable
 from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.slices import SliceFigure

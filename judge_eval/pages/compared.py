@@ -15,7 +15,7 @@ from judge_eval.compare.record import Comparison, Difference
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
-from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric

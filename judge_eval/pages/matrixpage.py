@@ -16,8 +16,8 @@ from judge_eval.pages.compared import change_slices, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow, known
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import VerdictTable, passage_number
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import VerdictTable, passage_number
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run

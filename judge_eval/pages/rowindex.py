@@ -20,7 +20,7 @@ from judge_eval.files import open_plain, replacing
 from judge_eval.installed import own_version
 from judge_eval.pages.rows import Table
 from judge_eval.record import uncollected
-from judge_eval.runs.columns.table import VerdictTable
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.journal import ResultsFile
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.run import Run

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.record import Change
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import VerdictTable
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run

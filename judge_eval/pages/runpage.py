@@ -13,7 +13,7 @@ from judge_eval.pages.figures import bare_head, head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
-from judge_eval.runs.columns.table import WHYS, cluster_codes
+from judge_eval.runs.columns.verdict_table import WHYS, cluster_codes
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest, SliceBy
 from judge_eval.runs.folder.run import Run

@@ -14,7 +14,7 @@ from pydantic import Field
 from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record, uncollected
-from judge_eval.runs.columns.table import Hashes, Places, Small, hash_number, passage_number, question_hash
+from judge_eval.runs.columns.verdict_table import Hashes, Places, Small, hash_number, passage_number, question_hash
 from judge_eval.runs.folder.describing import made_of
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.records import TraceResult, name_of

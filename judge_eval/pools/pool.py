@@ -28,7 +28,7 @@ from judge_eval.pools.joining import (
     read_lists,
 )
 from judge_eval.record import KEPT, Record, data_error
-from judge_eval.runs.columns.table import Places
+from judge_eval.runs.columns.verdict_table import Places
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Chunk, Scale

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import Places
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import Places
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of

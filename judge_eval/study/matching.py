@@ -10,8 +10,16 @@ from judge_eval import limits
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import NO_LABEL, Places, Small, VerdictTable, cluster_codes, find_ids, put_labels
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import (
+    NO_LABEL,
+    Places,
+    Small,
+    VerdictTable,
+    cluster_codes,
+    find_ids,
+    put_labels,
+)
 from judge_eval.runs.folder.labels import given_labels, people_labels, with_labels
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of

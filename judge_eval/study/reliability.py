@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.record import Record
-from judge_eval.runs.columns.table import Places
+from judge_eval.runs.columns.verdict_table import Places
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.probabilities import ReliabilityBin, ReliabilityFigures, reliability_figures
 

@@ -11,7 +11,7 @@ from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.record import first_relevant
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns.table import table_from
+from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.safe_text import signed_pair
 from tests.support.examples import examples
 from tests.support.verdicts import judged, traces_of

@@ -13,7 +13,7 @@ from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.export.tables import table_of, write_parquet
 from judge_eval.export.text import csv_lines
 from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.columns.reading import verdict_table
+from judge_eval.runs.columns.table_reader import verdict_table
 from tests.support.asking_decisions import row
 from tests.support.deciding import cascaded
 

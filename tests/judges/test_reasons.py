@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from judge_eval.runs.columns.table import WHYS
+from judge_eval.runs.columns.verdict_table import WHYS
 
 
 def test_reasons_keep_their_codes() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns import reading
-from judge_eval.runs.columns.table import NAMED, VerdictTable
+from judge_eval.runs.columns import table_reader as reading
+from judge_eval.runs.columns.verdict_table import NAMED, VerdictTable
 from judge_eval.schema import Trace
 from tests.support.verdicts import judged, traces_of
 

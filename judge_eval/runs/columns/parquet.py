@@ -14,7 +14,7 @@ from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import is_plain, open_plain, replacing, write_atomically
 from judge_eval.installed import import_extra
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.columns import table
+from judge_eval.runs.columns import verdict_table as table
 from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
 from judge_eval.runs.folder.journal import ResultsFile, cluster_of
 from judge_eval.runs.folder.records import Manifest, TraceResult

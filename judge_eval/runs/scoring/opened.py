@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 
 from judge_eval.errors import ConfigError, MetricError, UnknownNameError
-from judge_eval.runs.columns.table import VerdictTable
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores

@@ -15,7 +15,7 @@ from judge_eval.digest import digest_parts
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
 from judge_eval.registry import stages_of
-from judge_eval.runs.columns.reading import keep_table, verdict_table
+from judge_eval.runs.columns.table_reader import keep_table, verdict_table
 from judge_eval.runs.folder.graded import ABSTAINS
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.record import Record
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import VerdictTable, cluster_codes
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import VerdictTable, cluster_codes
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.opened import opened

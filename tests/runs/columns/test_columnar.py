@@ -8,8 +8,8 @@ from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.compare import compare
 from judge_eval.errors import RunError
 from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.columns.reading import verdict_table
-from judge_eval.runs.columns.table import WHYS, find_ids, table_from
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import WHYS, find_ids, table_from
 from judge_eval.runs.folder.integrity import sha256_of, with_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import load_manifest

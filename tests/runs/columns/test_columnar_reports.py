@@ -12,7 +12,7 @@ from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.changes import KINDS, kinds_of
 from judge_eval.compare.compare import compare
 from judge_eval.compare.pairing import pair_traces
-from judge_eval.runs.columns.table import table_from
+from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict

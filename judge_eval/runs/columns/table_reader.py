@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from judge_eval.runs.columns.parquet import table_from_parts
-from judge_eval.runs.columns.table import TableBuilder, VerdictTable, table_from
+from judge_eval.runs.columns.verdict_table import TableBuilder, VerdictTable, table_from
 from judge_eval.runs.folder.journal import ResultsFile, read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.lines import decode
