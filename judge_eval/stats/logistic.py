@@ -13,9 +13,7 @@ def sigmoid(z: Floats) -> Floats:
     return share
 
 
-def fit_logistic(
-    design: Floats, target: Floats, *, penalty: Floats | float = 1e-12, weights: Floats | float = 1.0
-) -> Floats:
+def fit_logistic(design: Floats, target: Floats, *, penalty: Floats | float = 1e-12) -> Floats:
     """Return the coefficients that minimise the log loss plus half the penalty times their squares.
 
     Newton's method (iteratively reweighted least squares), with steps halved where the loss would rise.
@@ -25,7 +23,6 @@ def fit_logistic(
         target: What to predict, in [0, 1], shape (n,).
         penalty: Of each coefficient, > 0, or one for all; where classes can be told apart only it keeps
             coefficients finite.
-        weights: How many times each row counts, >= 0, shape (n,).
 
     Returns:
         The coefficients, shape (p,).
@@ -34,14 +31,14 @@ def fit_logistic(
 
     def loss(line: Floats) -> float:
         z = design @ line
-        return float((weights * (np.logaddexp(0.0, z) - target * z)).sum() + ridge @ line**2 / 2)
+        return float((np.logaddexp(0.0, z) - target * z).sum() + ridge @ line**2 / 2)
 
     line = np.zeros(design.shape[1])
     at = loss(line)
     for _ in range(_STEPS):
         fitted = sigmoid(design @ line)
-        gradient = design.T @ (weights * (fitted - target)) + ridge * line
-        step = np.linalg.solve(_curvature(design, fitted, ridge, weights), gradient)
+        gradient = design.T @ (fitted - target) + ridge * line
+        step = np.linalg.solve(_curvature(design, fitted, ridge), gradient)
         size, now = 1.0, loss(line - step)
         while now > at and size > 1e-9:
             size /= 2
@@ -78,6 +75,6 @@ def leave_out(design: Floats, target: Floats, line: Floats, codes: Ints, penalty
     return without
 
 
-def _curvature(design: Floats, fitted: Floats, ridge: Floats, weights: Floats | float = 1.0) -> Floats:
-    curvature: Floats = (design * (weights * fitted * (1 - fitted))[:, None]).T @ design + np.diag(ridge)
+def _curvature(design: Floats, fitted: Floats, ridge: Floats) -> Floats:
+    curvature: Floats = (design * (fitted * (1 - fitted))[:, None]).T @ design + np.diag(ridge)
     return curvature
