@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, urlsplit
 from judge_eval.errors import ConfigError
 from judge_eval.files import replacing
 from judge_eval.safe_text import public_url, reads_one_way
-from judge_eval.spelling import option
 from judge_eval.user_text import read_toml
 
 VARIABLE = "JUDGE_EVAL_TRUST_HOSTS"
@@ -61,8 +60,8 @@ def check_address(address: object, file: str | Path, owned: Collection[str] = ()
                 continue
             raise ConfigError(
                 f"{file} names the host {host}, which you have not named: nothing is sent there. If you "
-                f"trust it, use {option('trust_host', host, python=f'{VARIABLE}={host}')} for this command, "
-                f"set {VARIABLE}, or write {_KEY} = [{json.dumps(host)}] into {user_config()}"
+                f"trust it, write `judge-eval --trust-host {host} ...` for this command, "
+                f"set {VARIABLE}={host}, or write {_KEY} = [{json.dumps(host)}] into {user_config()}"
             )
 
 

@@ -10,7 +10,7 @@ from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
 from judge_eval.cli.printing.safe_output import can_answer, tell, trusts
 from judge_eval.installed import own_version
-from judge_eval.trust import begin_command
+from judge_eval.trust import begin_command, name_hosts
 
 VERBS = (
     "init", "run", "judge", "score", "show", "compare", "pool", "what-if", "agree", "sample", "correct", "calibrate",
@@ -66,6 +66,14 @@ def start(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
+    trust_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A host that may be called although only a file names it; repeatable (always: "
+            "JUDGE_EVAL_TRUST_HOSTS).",
+        ),
+    ] = None,
 ) -> None:
     """Judge retrieved chunks with an LLM; turn the verdicts into ranking metrics that can be trusted.
 
@@ -74,6 +82,7 @@ def start(
     interrupted, 141 the output's reader has left, 143 stopped (SIGTERM).
     """
     begin_command(trusts if can_answer() else None)
+    name_hosts(trust_host or ())
     context.call_on_close(_end_command)
     _, values = find_config()
     called = context.invoked_subcommand or ""

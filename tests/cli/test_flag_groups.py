@@ -142,7 +142,7 @@ def test_a_verb_has_the_flags_of_its_groups(name: str) -> None:
                 if name not in left_out and (mark := setting_of(flag.annotation)) and (mark.env or mark.file)
             ]
         others = [name for name in configured if name not in expected]
-        assert list(inspect.signature(function).parameters) == [*expected, *others, "trust_host"]
+        assert list(inspect.signature(function).parameters) == [*expected, *others]
         assert len(inspect.signature(original).parameters) <= 12
 
 

@@ -102,7 +102,7 @@ def test_no_request_reaches_a_host_that_only_a_file_names(place: str, desk: Desk
     run = ("run", "traces.jsonl", *model, "--cache", "none", "-q", *flags)
     stops(desk(*run), HOST, ".toml", "--trust-host")
     assert not server.calls
-    assert desk(*run, "--trust-host", HOST).code == 0
+    assert desk("--trust-host", HOST, *run).code == 0
     assert server.calls
     assert desk(*run).code == 2, "a flag names a host for its own command alone"
     assert desk(*run, JUDGE_EVAL_TRUST_HOSTS=f"other.example,{HOST}").code == 0
@@ -213,7 +213,8 @@ def test_a_batch_folder_names_no_host(desk: Desk, server: ChatServer) -> None:
         for verb in (("submit",), ("fetch",), ("cancel", "x"), ("import",)):
             stops(desk("batch", verb[0], "b", *verb[1:]), HOST, "batch.json")
         assert not batches.counts
-        assert desk("batch", "submit", "b", "--trust-host", HOST).code == 0
+        assert desk("--trust-host", HOST, "batch", "submit", "b").code == 0
+        assert "write it before the command" in desk("batch", "status", "b", "--trust-host", HOST).err
         assert desk("batch", "fetch", "b", "--base-url", url).code == 0
         state = desk.folder / "b" / "batch.json"
         kept = json.loads(state.read_text())

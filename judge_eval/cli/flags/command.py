@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import FILES, nearest_config
 from judge_eval.cli.flags.groups import NO_FLAG, flags_of
 from judge_eval.errors import ConfigError
 from judge_eval.settings import Setting, setting_of
-from judge_eval.trust import check_address, name_addresses, name_hosts
+from judge_eval.trust import check_address, name_addresses
 
 MANY = 20
 """With more options than this, `-h` shows those that people use, and `--help` all."""
@@ -45,7 +45,7 @@ class VerbCommand(TyperCommand):
             rest = super().parse_args(ctx, args)
         except Exception as error:
             unknown = getattr(error, "option_name", "")
-            if not unknown or (advice := self._place_of(unknown)) is None:
+            if not unknown or (advice := self._place_of(unknown, ctx)) is None:
                 raise
             raise ConfigError(f"{unknown} is not a flag of `{ctx.command_path}`: {advice}") from None
         self._check_hosts(ctx)
@@ -65,8 +65,11 @@ class VerbCommand(TyperCommand):
         hints = getattr(self.callback, "__annotations__", {})
         return frozenset(name for name, hint in hints.items() if NO_FLAG in get_args(hint))
 
-    def _place_of(self, flag: str) -> str | None:
+    def _place_of(self, flag: str, ctx: Any) -> str | None:
         """Say where an option that is a flag of other verbs is set for this one; None if it is not an option."""
+        program = ctx.find_root()
+        if any(flag in option.opts for option in program.command.params):
+            return f"write it before the command, `{program.command_path} {flag} ...`"
         for option in self._options:
             if flag in option.opts and option.name in self._configured:
                 setting = self._settings[option.name]
@@ -79,7 +82,6 @@ class VerbCommand(TyperCommand):
 
     def _check_hosts(self, ctx: Any) -> None:
         sources = {name: getattr(ctx.get_parameter_source(name), "name", "") for name in ctx.params}
-        name_hosts(ctx.params.get("trust_host") or ())
         for name in _CALLED:
             if sources.get(name) in ("COMMANDLINE", "ENVIRONMENT"):
                 value = ctx.params[name]
@@ -128,7 +130,7 @@ class VerbCommand(TyperCommand):
         """Tell whether `-h` shows an option: the verb's own; of groups those marked, required or short."""
         setting = self._settings.get(option.name or "")
         if setting is None:
-            return option.name != "trust_host"
+            return True
         return setting.common or option.required or any(word[:2] != "--" for word in option.opts)
 
     @contextmanager

@@ -21,22 +21,6 @@ from judge_eval.safe_text import public_url
 from judge_eval.settings import Setting, Several, hints_of, setting_of, settings_of
 from judge_eval.user_text import check_spelling_of_place, check_text, is_address
 
-_TRUSTED = Parameter(
-    "trust_host",
-    Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        list[str] | None,
-        Option(
-            metavar="HOST",
-            help="A host that may be called although only a file names it; repeatable (always: "
-            "JUDGE_EVAL_TRUST_HOSTS).",
-        ),
-    ],
-)
-"""The flag of every verb that `VerbCommand` reads."""
-
-
 NO_FLAG = object()
 """In the annotation of a parameter that is set by the environment and the configuration file alone."""
 
@@ -138,8 +122,6 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         if name not in flat:  # else the verb has a flag of its own of this name
             flat[name] = setting
             groups[owner][1].append(name)
-
-    flat[_TRUSTED.name] = _TRUSTED
 
     @functools.wraps(function)
     def gathered(**values: Any) -> None:

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 def step(folder: Folder, verb: str) -> str:
     """Return the command of a step, with the hosts that only the folder names to it."""
-    trusted = (f"--trust-host {host}" for host in folder.unnamed_hosts())
-    return shlex.join(["judge-eval", "batch", verb, str(folder.path)]) + "".join(f" {each}" for each in trusted)
+    trusted = [word for host in folder.unnamed_hosts() for word in ("--trust-host", host)]
+    return shlex.join(["judge-eval", *trusted, "batch", verb, str(folder.path)])
