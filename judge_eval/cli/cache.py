@@ -129,7 +129,7 @@ def why(
     own, store = runs.load(run, remark), store_at(caching.location)
     try:
         others = (
-            EvalRun.load(folder) for folder, m in list_runs(runs.out) if m.id != own.id and not m.imported and m.seal
+            EvalRun.load(folder) for folder, m in list_runs(runs.out) if m.id != own.id and not m.imported and m.files
         )
         questions = nearest_questions(own, trace, list(islice(others, RUNS)), Memory(own.manifest, store), chunk)
     finally:

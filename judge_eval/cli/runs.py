@@ -88,8 +88,7 @@ def merge_(
 def verify_(chosen: OneRun, json_: Json = False) -> None:
     """Check whether a run was changed after it was written, and show what was changed.
 
-    Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
-    contradicts itself: it is said to be unverified); 2 something was changed, or there is no run.
+    Exit codes: 0 nothing was changed; 2 something was changed, or there is no run.
 
     Example:
     judge-eval runs verify latest

@@ -37,8 +37,8 @@ _ARRAYS = tuple(field.name for field in fields(VerdictTable) if field.name not i
 
 def is_large(run: Run) -> bool:
     """Tell whether the rows of a run are kept: it has ended, and its results are large."""
-    results = run.results
-    return isinstance(results, ResultsFile) and run.manifest.seal is not None and run.manifest.seal.bytes >= LARGE
+    results, digest = run.results, run.manifest.results_digest
+    return isinstance(results, ResultsFile) and digest is not None and digest.bytes >= LARGE
 
 
 def has_rows(run: Run) -> bool:
@@ -80,16 +80,16 @@ def kept(run: Run) -> tuple[Table, JSON] | None:
         with open_plain(_place(run)) as file:
             if os.fstat(file.fileno()).st_uid != os.getuid():
                 return None
-            digest, head, packed = file.readline(100).strip(), file.readline(1 << 20), file.read()
+            written, head, packed = file.readline(100).strip(), file.readline(1 << 20), file.read()
         sum_ = hashlib.sha256(head)
         sum_.update(packed)
         origin = _origin(run)
-        if sum_.hexdigest().encode() != digest or json.loads(head) != origin:
+        if sum_.hexdigest().encode() != written or json.loads(head) != origin:
             return None
         with np.load(io.BytesIO(packed), allow_pickle=False) as arrays, uncollected():
             table, page = _restored(run, arrays)
-            seal = run.manifest.seal
-            placed = seal is not None and run.results.placed(arrays["places"], seal.sha256)
+            digest = run.manifest.results_digest
+            placed = digest is not None and run.results.placed(arrays["places"], digest.sha256)
             return (table, page) if placed and _origin(run) == origin else None
     return None
 

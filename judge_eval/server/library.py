@@ -280,7 +280,7 @@ class Library:
 
     def index(self) -> None:
         """Have the rows of the newest large runs read by a thread, so that their pages open at once."""
-        large = [(m.id, f) for f, m in self.runs() if m.seal is not None and m.seal.bytes >= rowindex.LARGE]
+        large = [(m.id, f) for f, m in self.runs() if m.results_digest and m.results_digest.bytes >= rowindex.LARGE]
 
         def read() -> None:
             for run_id, folder in large[:KEPT]:
@@ -348,7 +348,7 @@ class Library:
 
 def _open(folder: Path, manifest: Manifest) -> EvalRun:
     """Open a run; one that waits to be judged has no results yet."""
-    waits = manifest.seal is None and manifest.counted is None
+    waits = not manifest.files and manifest.counted is None
     if waits and not os.path.lexists(folder / RESULTS):
         return EvalRun(manifest, [], folder)
     return EvalRun.load(folder)

@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError, DataError, RunError, mask
 from judge_eval.eval_run import EvalRun
 from judge_eval.foreign import RepeatedKeyError, check_single_keys, read_json
 from judge_eval.record import R
-from judge_eval.runs.folder.integrity import figures_of, origin_of
+from judge_eval.runs.folder.integrity import manifest_digest
 from judge_eval.runs.folder.journal import ResultsFile, encode
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
@@ -179,14 +179,12 @@ class Client:
     def _check(self, uuid: str, manifest: Manifest, results: Sequence[TraceResult]) -> None:
         """Check that a run holds together, as `runs verify` checks a folder; raises `DataError` if not."""
         # The digest of the results is not compared: labels may have been added since they were written.
-        seal = manifest.seal
-        if seal is not None and (seal.figures, seal.origin) != (figures_of(manifest), origin_of(manifest)):
+        if manifest.digest not in (None, manifest_digest(manifest)):
             raise DataError(f"run {uuid}: its manifest was changed after it was written")
         with TemporaryDirectory() as folder:
-            unsealed = manifest.but(results=None)
-            (Path(folder) / MANIFEST).write_bytes(unsealed.model_dump_json().encode())
+            (Path(folder) / MANIFEST).write_bytes(manifest.model_dump_json().encode())
             (Path(folder) / RESULTS).write_bytes(b"".join(map(encode, results)))
-            if findings := verify(Path(folder)).findings:
+            if findings := verify(Path(folder), digests=False).findings:
                 raise DataError(self._shown(f"run {uuid} does not hold together: {findings[0]}"))
 
     def list_runs(self, *, label: str = "", tags: Sequence[str] = (), limit: int = 100) -> tuple[RunSummary, ...]:
@@ -204,7 +202,7 @@ class Client:
         results = [result.model_dump(mode="json") for result in run.results]
         manifest = run.manifest
         if not isinstance(run.results, ResultsFile):  # the digest is of what is in the run's folder
-            manifest = manifest.but(results=None)
+            manifest = manifest.under_way()
         body = {"manifest": manifest.model_dump(mode="json"), "results": results}
         return self._ask(RunSummary, "POST", "/runs/upload", body)
 

@@ -1,8 +1,9 @@
 """The routes of the REST API, and the checks of an uploaded run."""
 
 import asyncio
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,9 @@ from judge_eval.export.hosted import context_precision_of
 from judge_eval.installed import own_version
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.figures import head
-from judge_eval.runs.folder.integrity import fits, with_digests
+from judge_eval.runs.folder.integrity import manifest_digest, with_digests
 from judge_eval.runs.folder.journal import encode
-from judge_eval.runs.folder.records import Manifest, Status, TraceResult
+from judge_eval.runs.folder.records import FileDigest, Manifest, Status, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
 from judge_eval.runs.judging.counting import read_progress
 from judge_eval.runs.judging.sources import Fingerprint
@@ -55,12 +56,21 @@ def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
     for field, fault in _faults(manifest, results):
         raise DataError(fault, field=f"manifest.{field}")
     try:
-        plain = manifest.but(id=run_id, results=None)
+        plain = manifest.under_way().but(id=run_id)
         run = rescore(EvalRun(plain, results), manifest.metrics)
         lines = [encode(result) for result in run.results]
     except (RunError, ConfigError, ValueError, OverflowError) as error:
         raise DataError(str(error).splitlines()[0], field="manifest") from None
-    return with_digests(run.manifest, lines, len(lines)), lines
+    return with_digests(run.manifest, {RESULTS: _digest_of(lines)}), lines
+
+
+def _digest_of(lines: Iterable[bytes]) -> FileDigest:
+    """Digest the file that lines make."""
+    whole, size = hashlib.sha256(), 0
+    for line in lines:
+        whole.update(line)
+        size += len(line)
+    return FileDigest(bytes=size, sha256=whole.hexdigest())
 
 
 def _check_results(results: Sequence[TraceResult]) -> None:
@@ -111,12 +121,11 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
             fingerprint.add(result.trace)
         if (fingerprint.hexdigest(), fingerprint.chunks) != (dataset.digest, dataset.chunks):
             yield "dataset", "its digest or its count of chunks is not that of the traces"
-    if manifest.seal is not None:
-        sent = with_digests(manifest, map(encode, results), len(results)).results
-        if sent is None or not fits(manifest, sent.sha256, len(results)):
-            yield "results", "the digest is not that of the results"
-        elif (sent.figures, sent.origin) != (manifest.seal.figures, manifest.seal.origin):
-            yield "results", "the digests of the figures and their origin are not those of the manifest"
+    if manifest.digest is not None:
+        if manifest.results_digest != _digest_of(map(encode, results)):
+            yield "files", "the digest of the results is not theirs"
+        elif manifest.digest != manifest_digest(manifest):
+            yield "digest", "is not that of the manifest"
 
 
 def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tuple[str, str]]:
@@ -373,7 +382,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         questions=manifest.dataset.traces,
         metrics=manifest.aggregates,
         passed=passed,
-        baseline=manifest.baseline or more.get("baseline"),
+        baseline=manifest.baseline,
         error=more.get("error"),
         progress=progress,
         silent=silent,

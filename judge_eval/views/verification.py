@@ -11,7 +11,6 @@ MOST: Final = 20
 """How many findings are shown."""
 _MEANINGS: Final[dict[Condition, tuple[str, Tone]]] = {
     "whole": ("is what was written", "good"),
-    "unverified": ("has no digest (an older version wrote it), and its contents are consistent", "doubtful"),
     "unfinished": ("did not finish, so it has no digest yet; its contents are consistent", "doubtful"),
     "changed": ("was changed", "bad"),
 }

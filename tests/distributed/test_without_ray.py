@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> No
     results, manifest = begun.folder / "results.jsonl", begun.folder / "manifest.json"
     results.write_bytes(results.read_bytes().splitlines(keepends=True)[0])
     # A run that was killed has no digest of its results yet.
-    killed = {**json.loads(manifest.read_bytes()), "status": "interrupted", "results": None}
+    killed = {**json.loads(manifest.read_bytes()), "status": "interrupted", "files": {}, "digest": None}
     manifest.write_text(json.dumps(killed))
     with Evaluator("fake/overlap", cache=False) as evaluator:
         driver = RayDriver(evaluator, workers=1)

@@ -72,7 +72,7 @@ def test_a_resumed_run_keeps_the_version_of_its_prompt(desk: Desk) -> None:
     lines = (folder / "results.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "results.jsonl").write_bytes(b"".join(lines[:-1]))
     state = json.loads((folder / "manifest.json").read_text())
-    state |= {"status": "interrupted", "finished": None, "aggregates": {}, "results": None}
+    state |= {"status": "interrupted", "finished": None, "aggregates": {}, "files": {}, "digest": None}
     (folder / "manifest.json").write_text(json.dumps(state))
     result = desk(*asked, "--prompt", "support/binary", "--offline", "--resume", folder)
     assert result.code == 0, result.err

@@ -253,7 +253,8 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "tally": lambda m: m["tally"].update(calls=-1),
     "dataset": lambda m: m["dataset"].update(traces=60),
     "dataset, digest": lambda m: m["dataset"].update(digest="0" * 64),
-    "results": lambda m: m["results"].update(sha256="0" * 64),
+    "files": lambda m: m["files"]["results.jsonl"].update(sha256="0" * 64),
+    "digest": lambda m: m.update(digest="0" * 64),
 }
 
 
@@ -279,7 +280,7 @@ def test_results_of_other_traces_are_refused(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_upload_is_sealed_and_stays_whole(tmp_path: Path) -> None:
+def test_an_upload_has_digests_and_stays_whole(tmp_path: Path) -> None:
     """From a folder, with labels, or from memory: what the server keeps is whole, and comes home."""
     from judge_eval.runs.folder.labels import with_labels
 

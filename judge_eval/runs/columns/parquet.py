@@ -1,6 +1,5 @@
 """The Parquet files beside a run's results: writing them, and reading the columns of a run from them."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, zip_longest
@@ -15,39 +14,36 @@ from judge_eval.files import is_plain, open_plain, replacing, write_atomically
 from judge_eval.installed import import_extra
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns import verdict_table as table
-from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
+from judge_eval.runs.folder.integrity import file_digest, with_digests
 from judge_eval.runs.folder.journal import ResultsFile, cluster_of
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, TRACES, VERDICTS, locked, os_errors
+from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TRACES, VERDICTS, locked, os_errors
 
-KEY = b"judge_eval"
 _BLOCK = 4096
 
 
 def write_parts(run: Run) -> tuple[Path, Path]:
     """Write `traces.parquet` and `verdicts.parquet` beside the results of a run."""
-    # They contain the size and the SHA-256 of the results, and are read only while the results match. Their
-    # own digests are added to the manifest, in the folder and in `run`.
+    # Their digests are added to that of the results in the manifest, in the folder and in `run`; they are read only
+    # while all three match.
     arrow, parquet = load_arrow()
     if run.folder is None or not isinstance(run.results, ResultsFile):
         raise RunError("a run in memory has no Parquet files; judge it into a folder")
     paths = run.folder / TRACES, run.folder / VERDICTS
     with os_errors("the Parquet files cannot be written", run.folder), locked(run.folder):
-        _write(run.results, run.manifest, paths, arrow, parquet)
         there = load_manifest(run.folder)
-        if there.seal is not None:
-            parts = {path.name: sha256_of(path) for path in paths}
-            run.manifest = there.but(results=with_parts(there.seal, parts))
+        _write(run.results, there, paths, arrow, parquet)
+        if there.files:
+            parts = {path.name: file_digest(path) for path in paths}
+            run.manifest = with_digests(there, {**there.files, **parts})
             write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
     return paths
 
 
 def _write(results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], arrow: Any, parquet: Any) -> None:
     metrics, cluster = manifest.metrics, manifest.intervals.cluster
-    origin = json.dumps(_origin(results.path, metrics, cluster)).encode()
-    traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
-    verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
+    traces, verdicts = _traces_schema(arrow, metrics), _verdicts_schema(arrow)
     with (
         replacing(paths[0]) as first,
         replacing(paths[1]) as second,
@@ -63,11 +59,6 @@ def load_arrow() -> tuple[Any, Any]:
     """Import PyArrow and its Parquet module."""
     arrow, parquet = import_extra("Parquet needs PyArrow", "parquet", "pyarrow", "pyarrow.parquet")
     return arrow, parquet
-
-
-def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
-    size = results.stat().st_size
-    return {"v": 2, "bytes": size, "sha256": sha256_of(results), "metrics": list(metrics), "cluster": cluster}
 
 
 def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
@@ -136,15 +127,6 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
-    """Return whether Parquet files hold the wanted columns and were made from the current results."""
-    if not isinstance(origin, dict) or origin.get("v") != 2 or origin.get("cluster") != cluster:
-        return False
-    if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
-        return False
-    return _origin(path, origin["metrics"], cluster) == origin
-
-
 def foreign_row(run: Run) -> tuple[str, int] | None:
     """Find a Parquet file and its row (from 1) that does not follow from the results; None if all do."""
     with suppress(ConfigError):
@@ -159,16 +141,13 @@ def foreign_row(run: Run) -> tuple[str, int] | None:
                 parquet.ParquetFile(first) as traces,
                 parquet.ParquetFile(second) as verdicts,
             ):
-                origin = json.loads((traces.schema_arrow.metadata or {})[KEY])
-                if not parts_fit(origin, run.results.path, (), origin["cluster"]):
-                    return TRACES, 1
-                blocks = _blocks(run.results, origin["metrics"], origin["cluster"])
+                blocks = _blocks(run.results, run.manifest.metrics, run.manifest.intervals.cluster)
                 for place, stored, expected in (
                     (TRACES, _rows_of(traces), (row for rows, _ in blocks for row in rows)),
                     (VERDICTS, _rows_of(verdicts), chain.from_iterable(map(_chunk_rows, run.results))),
                 ):
                     for number, (row, true) in enumerate(zip_longest(stored, expected), 1):
-                        if not row or not true or not row.items() <= true.items():
+                        if row != true:
                             return place, number
         except (arrow.ArrowException, OSError, KeyError, ValueError, TypeError):
             return place, number + 1
@@ -194,17 +173,15 @@ def table_from_parts(run: Run, metrics: tuple[str, ...], cluster: str) -> table.
     if not isinstance(results, ResultsFile) or run.folder is None:
         return None
     paths = run.folder / TRACES, run.folder / VERDICTS
-    if not all(is_plain(path) for path in paths):
+    if cluster != run.manifest.intervals.cluster or not all(is_plain(path) for path in paths):
         return None
     try:
         arrow, parquet = load_arrow()
     except ConfigError:  # the results say the same, only slower
         return None
     try:
-        seal = run.manifest.seal
-        if seal is None or not are_parts_sealed(seal):
-            return None
-        if any(seal.parts.get(path.name) != sha256_of(path) for path in paths):
+        files = run.manifest.files
+        if any(files.get(path.name) != file_digest(path) for path in (*paths, results.path)):
             return None
         with (
             open_plain(paths[0]) as first,
@@ -212,11 +189,8 @@ def table_from_parts(run: Run, metrics: tuple[str, ...], cluster: str) -> table.
             parquet.ParquetFile(first) as traces,
             parquet.ParquetFile(second) as verdicts,
         ):
-            origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
-            if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
-                return None
             read, places = _read(traces, verdicts, metrics)
-            return read if results.placed(places, origins[0]["sha256"]) else None
+            return read if results.placed(places, files[RESULTS].sha256) else None
     except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
         return None
 

@@ -64,7 +64,7 @@ def _read(
     results: ResultsFile, metrics: Sequence[str], cluster: str, watch: Callable[[int], None] | None
 ) -> VerdictTable:
     builder, read = TableBuilder(metrics, cluster), 0
-    fast = results.sealed  # else a key that stands twice must be found
+    fast = results.is_checked  # else a key that stands twice must be found
 
     def take(line: bytes, number: int) -> None:
         nonlocal read
@@ -72,7 +72,7 @@ def _read(
             try:
                 builder.add(decode(line))
             except ValueError:  # the strict reader says what is wrong with it
-                builder.add(read_result(line, results.path, number, sealed=True))
+                builder.add(read_result(line, results.path, number, checked=True))
         else:
             builder.add(read_result(line, results.path, number))
         read += 1

@@ -21,7 +21,7 @@ from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
 from judge_eval.runs.folder.graded import GradedTrace
-from judge_eval.runs.folder.integrity import ResultsCheck, check_results, fits, sealed_file
+from judge_eval.runs.folder.integrity import ResultsCheck, check_results, finished_manifest
 from judge_eval.runs.folder.lines import TraceLine
 from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
@@ -171,10 +171,10 @@ def encode(result: TraceResult) -> bytes:
     return result.model_dump_json(exclude=None if result.parts else {"parts"}).encode() + b"\n"
 
 
-def read_result(line: bytes, path: Path, number: int, *, sealed: bool = False) -> TraceResult:
-    """Read a line of the results file; of a sealed one, `runs verify` looks for keys that stand twice."""
+def read_result(line: bytes, path: Path, number: int, *, checked: bool = False) -> TraceResult:
+    """Read a line of the results file; of one with a digest, `runs verify` looks for keys that stand twice."""
     try:
-        if sealed:
+        if checked:
             return TraceResult.model_validate_json(line, context=KEPT)
         return TraceResult.from_json(line, kept=True)
     except RepeatedKeyError as error:
@@ -247,7 +247,7 @@ class ResultsFile(Sequence[TraceResult]):
         """Find and check all lines; see `read`."""
         offsets, positions = array("q"), array("q")
         manifest = self.manifest
-        digest, count = (manifest.seal, manifest.counted) if manifest else (None, None)
+        digest, count = (manifest.results_digest, manifest.counted) if manifest else (None, None)
         check = ResultsCheck(self.path, digest, count)
         for number, (offset, line) in enumerate(whole_lines(self.path), 1):
             check.add(line)
@@ -280,18 +280,19 @@ class ResultsFile(Sequence[TraceResult]):
         try:
             return self._scan(take)
         except (RunError, ValueError):
-            if self.manifest is not None and self.manifest.seal is not None:  # which lines were changed is known
-                check_results(self.path, self.manifest.seal, self.manifest.counted)
+            if self.is_checked and self.manifest is not None:  # the file is not what was written, which says more
+                check_results(self.path, self.manifest.results_digest, self.manifest.counted)
             raise
 
     @property
-    def sealed(self) -> bool:
-        """Whether the lines are known to be as they were written."""
-        return self.manifest is not None and self.manifest.seal is not None
+    def is_checked(self) -> bool:
+        """Whether the lines are checked against a digest, so that they are as they were written."""
+        return self.manifest is not None and self.manifest.results_digest is not None
 
     def placed(self, places: NDArray[np.int64], sha256: str) -> bool:
         """Take over stored places if they are of results with this digest, and return whether they are."""
-        if self.manifest is not None and not fits(self.manifest, sha256, len(places)):
+        expected = None if self.manifest is None else self.manifest.results_digest
+        if expected is not None and expected.sha256 != sha256:
             return False
         self._stamp, self._entries, self._unused = self.stamp(), places, True
         return True
@@ -342,7 +343,7 @@ class ResultsFile(Sequence[TraceResult]):
 
     def _read(self, entries: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
         for number, line in self._lines(entries):
-            yield read_result(line if calls else _without_calls(line), self.path, number, sealed=self.sealed)
+            yield read_result(line if calls else _without_calls(line), self.path, number, checked=self.is_checked)
 
     def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
         with open_plain(self.path) as file:
@@ -394,7 +395,7 @@ class Journal:
             with _writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock = lock_folder(folder)
-                if manifest.results is not None or os.path.lexists(folder / RESULTS):
+                if manifest.files or os.path.lexists(folder / RESULTS):
                     self._take_in(folder / RESULTS, take, settle)
                 else:
                     self.write_manifest(settle(manifest))
@@ -410,7 +411,7 @@ class Journal:
         self, path: Path, take: Callable[[TraceResult, int], TraceResult], settle: Callable[[Manifest], Manifest]
     ) -> None:
         """Read and index the existing lines; if one changes, a new file replaces theirs in one step."""
-        digest = self.manifest.results
+        digest = self.manifest.results_digest
         check = None if digest is None else ResultsCheck(path, digest)
         with ExitStack() as stack:
             out: IO[bytes] | None = None
@@ -437,8 +438,8 @@ class Journal:
         try:
             return read_result(line, path, len(self.index) + 1)
         except RunError:
-            if self.manifest.results is not None:  # which lines were changed is known
-                check_results(path, self.manifest.results)
+            if self.manifest.files:  # the file is not what was written, which says more
+                check_results(path, self.manifest.results_digest)
             raise
 
     def append(self, results: Sequence[TraceResult], taken: Tally | None = None) -> None:
@@ -465,11 +466,11 @@ class Journal:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, without a digest: the results are still being written."""
-        self._write(manifest.but(results=None))
+        self._write(manifest.under_way())
 
     def finish(self, manifest: Manifest) -> Manifest:
         """Replace the manifest by that of an ended run, and return it with the digest of the results."""
-        self._write(sealed_file(manifest, self.folder / RESULTS, len(self.index)))
+        self._write(finished_manifest(manifest, self.folder))
         self._notes.drop()
         return self.manifest
 

@@ -3,13 +3,14 @@
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.errors import NEVER_ASKED
 from judge_eval.record import AsWritten, PlainObject, Record, Shown, trusted
+from judge_eval.runs.folder.run_files import RESULTS
 from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
@@ -344,23 +345,17 @@ class Tally(Record):
         return self.failed_verdicts - sum(self.failures.get(why, 0) for why in NEVER_ASKED)
 
 
-class ResultsDigest(Record):
-    """What the files beside a manifest must be, for as long as nobody changes them."""
+class FileDigest(Record):
+    """What a file beside a manifest must be."""
 
-    lines: int = Field(ge=0)
-    """Of `results.jsonl`: one for each trace."""
     bytes: int = Field(ge=0)
     """Its size."""
     sha256: str
     """Its SHA-256 in hexadecimal digits."""
-    blocks: tuple[str, ...] = ()
-    """By block of lines the first 16 digits of its SHA-256, so that a change can be placed; at most 256."""
-    figures: str
-    """The SHA-256 of the manifest's metrics, means, intervals and counts."""
-    origin: str
-    """The SHA-256 of what the manifest says of judge, model and data."""
-    parts: dict[str, str] = Field(default_factory=dict)
-    """By name the SHA-256 of the Parquet files that were made from the results; `seal`: of all the above."""
+
+
+EDITABLE: Final = ("label", "href", "tags")
+"""The fields of a manifest that its digest does not cover: people may edit them."""
 
 
 class Manifest(Record):
@@ -393,8 +388,10 @@ class Manifest(Record):
     tally: Tally = Tally()
     environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
-    results: ResultsDigest | None = None
-    """What the results were when the run ended; None while it is written, and in runs of version 0.1.0."""
+    files: dict[str, FileDigest] = Field(default_factory=dict)
+    """By name the results and the Parquet files made from them, as they were when the run ended; else empty."""
+    digest: str | None = None
+    """The SHA-256 of all fields but label, address and tags; None while the run is written."""
 
     @property
     def baseline_id(self) -> str | None:
@@ -404,9 +401,13 @@ class Manifest(Record):
         return None
 
     @property
-    def seal(self) -> ResultsDigest | None:
-        """What the results must be; None for as long as they are written, and in runs of version 0.1.0."""
-        return None if self.status in ("submitted", "running") else self.results
+    def results_digest(self) -> FileDigest | None:
+        """What the results must be; None for as long as they are written."""
+        return self.files.get(RESULTS)
+
+    def under_way(self, status: Status | None = None) -> Self:
+        """Return the manifest without digests, since what they are of is still written; perhaps with another status."""
+        return self.but(status=status or self.status, files={}, digest=None)
 
     @property
     def is_whole(self) -> bool:

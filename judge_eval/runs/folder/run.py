@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.files import read_plain
 from judge_eval.record import data_error
-from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
+from judge_eval.runs.folder.integrity import ADVICE, check_length, is_as_written
 from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, MOST_MANIFEST, RESULTS
@@ -150,16 +150,16 @@ class Run:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read a run's manifest and check its numbers."""
+    """Read a run's manifest and check its digest."""
     manifest = read_manifest(folder)
-    if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
-        what = "its means and counts are not those that were written when the run ended"
+    if not is_as_written(manifest):
+        what = "its contents are not what was written when the run ended"
         raise RunError(f"{what}; {ADVICE}", file=folder / MANIFEST)
     return manifest
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a run's manifest without checking its numbers."""
+    """Read a run's manifest without checking its digest."""
     path = folder / MANIFEST
     try:
         data = read_plain(path, MOST_MANIFEST)

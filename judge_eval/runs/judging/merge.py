@@ -12,7 +12,7 @@ from pathlib import Path
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.describing import differences
-from judge_eval.runs.folder.integrity import sealed_file
+from judge_eval.runs.folder.integrity import finished_manifest
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import Run, load_manifest
@@ -64,7 +64,7 @@ def merge(
             index, beyond = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
             manifest = manifest.but(tally=manifest.tally.but(beyond=beyond), **figures(index, scorer, first.intervals))
-            manifest = sealed_file(manifest, folder / RESULTS, len(index))
+            manifest = finished_manifest(manifest, folder)
             # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
         except BaseException:
@@ -153,7 +153,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
             if shard is None and position != before + 1:
                 raise RunError(f"cannot merge: trace {before + 1} of the dataset is missing in the shards")
             before = position
-            result = read_result(line, source, number, sealed=True)
+            result = read_result(line, source, number, checked=True)
             index.add(result, offset, len(line))
             if len(first) < MOST_NAMED and result.trace_id in beyond:
                 first.append(result.trace_id)

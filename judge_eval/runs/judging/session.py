@@ -260,10 +260,10 @@ class RunSession:
     def run(self) -> Run:
         """Return the run as it is after `results` has ended."""
         if self.folder is not None:
-            results, seal = ResultsFile(self.folder / RESULTS, self.manifest), self.manifest.seal
-            if seal is not None:
+            results, digest = ResultsFile(self.folder / RESULTS, self.manifest), self.manifest.results_digest
+            if digest is not None:
                 offsets = np.array(self._index.offsets, dtype=np.int64)
-                results.placed(np.column_stack([offsets, np.arange(1, len(offsets) + 1)]), seal.sha256)
+                results.placed(np.column_stack([offsets, np.arange(1, len(offsets) + 1)]), digest.sha256)
             return Run(self.manifest, results, self.folder)
         return Run(self.manifest, [self._memory[place] for place in sorted(self._memory)])
 

@@ -49,6 +49,8 @@ class Reread:
 
     path: Path
     manifest: Manifest
+    digests: bool = True
+    """Whether what the manifest says of the file's bytes is compared."""
     lines: int = 0
     changed: bool = False
     """Whether they are not what was written."""
@@ -66,7 +68,8 @@ class Reread:
 
     def findings(self) -> list[Finding]:
         """Read the file and return what is wrong with it."""
-        expected, ended = self.manifest.seal, self.manifest.counted is not None
+        ended = self.manifest.counted is not None
+        expected = self.manifest.results_digest if self.digests else None
         if expected is None and not ended and not self.path.exists():
             return []  # nothing was judged yet
         whole = hashlib.sha256()
@@ -82,17 +85,15 @@ class Reread:
         except RunError as error:
             self.changed = True
             return [Finding(file=RESULTS, what=error.message)]
-        lines = expected.lines if expected else self.manifest.tally.traces
+        lines = self.manifest.tally.traces
+        if expected is not None and whole.hexdigest() != expected.sha256:
+            self._findings.insert(0, Finding(file=RESULTS, what="not what was written"))
         if expected is not None or ended:
             if self.lines != lines:
                 what = f"holds {self.lines:,} results, and was written with {lines:,}"
                 self._findings.insert(0, Finding(file=RESULTS, what=what))
             if left:
                 self._note(f"ends in {left:,} bytes that are not a line")
-        if expected is not None and whole.hexdigest() != expected.sha256:
-            # The blocks of the digest may have been changed with the lines; its sum over all is another then.
-            for place in list(integrity.changed_lines(self.path, expected)) or [(1, self.lines)]:
-                self._note("not what was written", *place)
         self.changed = bool(self._findings)
         return self._findings
 
@@ -182,9 +183,9 @@ def _plain(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
-Condition = Literal["whole", "unverified", "unfinished", "changed"]
-"""`whole`: every byte is what was written; `unverified`: the manifest holds no digest, and nothing
-contradicts it; `unfinished`: it is still written, or was cut short; `changed`: something does not fit."""
+Condition = Literal["whole", "unfinished", "changed"]
+"""`whole`: every byte is what was written; `unfinished`: it is still written, or was cut short; `changed`:
+something does not fit."""
 
 
 class Verification(Record):
@@ -198,8 +199,8 @@ class Verification(Record):
     findings: tuple[Finding, ...] = ()
 
 
-def verify(folder: Path) -> Verification:
-    """Read all of a run, compute its scores, means and digests again, and name what does not match."""
+def verify(folder: Path, *, digests: bool = True) -> Verification:
+    """Read all of a run, compute its scores, means and perhaps digests again, and name what does not match."""
     try:
         manifest = read_manifest(folder)
     except RunError as error:
@@ -207,22 +208,20 @@ def verify(folder: Path) -> Verification:
             raise
         broken = (Finding(file=MANIFEST, what=error.message), *_beside(folder, None))
         return Verification(folder=str(folder), id=None, condition="changed", results=0, findings=broken)
-    reading = Reread(folder / RESULTS, manifest)
+    reading = Reread(folder / RESULTS, manifest, digests)
     findings = reading.findings()
-    if manifest.seal is not None and manifest.seal.figures != integrity.figures_of(manifest):
-        findings.append(Finding(file=MANIFEST, what="its metrics, means or counts were changed"))
-    if manifest.seal is not None and manifest.seal.origin != integrity.origin_of(manifest):
-        findings.append(Finding(file=MANIFEST, what="its judge, model or data were changed"))
+    if digests and not integrity.is_as_written(manifest):
+        findings.append(Finding(file=MANIFEST, what="not what was written"))
     if not reading.changed:  # of other results nothing follows for the manifest
         findings += reading.contradictions()
     findings += _beside(folder, manifest)
-    if not findings and manifest.seal is not None and manifest.seal.parts:
+    if not reading.changed and digests and manifest.files:
         findings += _parts(folder, manifest)
     condition: Condition = "whole"
     if findings:
         condition = "changed"
-    elif manifest.seal is None:
-        condition = "unverified" if manifest.counted is not None else "unfinished"
+    elif manifest.counted is None and not manifest.files:
+        condition = "unfinished"
     return Verification(
         folder=str(folder), id=manifest.id, condition=condition, results=reading.lines, findings=tuple(findings)
     )
@@ -230,8 +229,6 @@ def verify(folder: Path) -> Verification:
 
 def _parts(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     """Yield what the Parquet files say that does not follow from the results."""
-    if manifest.seal is not None and not integrity.are_parts_sealed(manifest.seal):
-        yield Finding(file=MANIFEST, what="its entry for Parquet files has no valid seal; they are not read")
     if not all(is_plain(folder / name) for name in (TRACES, VERDICTS)):
         return  # they are not read
     run = Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
@@ -250,11 +247,11 @@ def _beside(folder: Path, manifest: Manifest | None) -> Iterator[Finding]:
         except RunError as error:
             lines = None if error.line is None else (error.line, error.line)
             yield Finding(file=LABELS, lines=lines, what=error.message)
-    parts = manifest.results.parts if manifest is not None and manifest.results is not None else {}
+    expected = {} if manifest is None else manifest.files
     for name in (TRACES, VERDICTS):
-        if name in parts and not (folder / name).is_symlink():
+        if name in expected and not (folder / name).is_symlink():
             try:
-                same = integrity.sha256_of(folder / name) == parts[name]
+                same = integrity.file_digest(folder / name) == expected[name]
             except FileNotFoundError:  # the results say the same
                 continue
             except OSError as error:

@@ -296,7 +296,7 @@ def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None
     here = sizes_here(folder)
     if here[RESULTS][0] > pieces.size:
         here[RESULTS] = [pieces.size, 0]
-        open_again = load_manifest(folder).but(results=None, status="running")
+        open_again = load_manifest(folder).under_way("running")
         write_atomically(folder / MANIFEST, open_again.model_dump_json(indent=2).encode() + b"\n")
     note_same(folder, there, here=here, pieces=pieces)
 
@@ -419,7 +419,7 @@ class _Pusher:
         end = self._whole_lines(now.st_size)
         here[RESULTS] = [end, now.st_mtime_ns]
         transfer.make_remote_folder(system, target)
-        # First the manifest of a run under way: one with a seal, of an earlier end, fits no further line.
+        # First the manifest of a run under way: one with digests, of an earlier end, fits no further line.
         with transfer.writing(system, f"{target}/{MANIFEST}") as file:
             file.write(manifest)
         if self._base is None:

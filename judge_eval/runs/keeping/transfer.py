@@ -169,14 +169,14 @@ def push(folder: Path, url: str) -> str:
     # The manifest comes last: an interrupted copy is not a run, and pushing again completes it.
     manifest = load_manifest(folder)
     with locked(folder):
-        if manifest.seal is not None:
-            check_results(folder / RESULTS, manifest.seal)
+        if manifest.files:
+            check_results(folder / RESULTS, manifest.results_digest)
         system, target = storage_at(url, folder.name)
         with reaching(url, "written"):
             check_bucket(system, target, url)
             make_remote_folder(system, target)
-            if system.exists(f"{target}/{MANIFEST}"):  # while its files change, no seal stands beside them
-                under_way = manifest.but(status="running", results=None)
+            if system.exists(f"{target}/{MANIFEST}"):  # while its files change, no digest stands beside them
+                under_way = manifest.under_way("running")
                 with writing(system, f"{target}/{MANIFEST}") as file:
                     file.write(under_way.model_dump_json(indent=2).encode() + b"\n")
             for name in FILES:
@@ -211,7 +211,7 @@ def pull(url: str, out: Path) -> Path:
                 if part in (RESULTS, MANIFEST):
                     raise
         manifest = load_manifest(temporary)
-        check_results(temporary / RESULTS, manifest.seal, manifest.counted)
+        check_results(temporary / RESULTS, manifest.results_digest, manifest.counted)
         temporary.rename(target)
     except FileNotFoundError:
         raise RunError(f"no run in {public_url(url)}: it has no {MANIFEST} or no {RESULTS}") from None

@@ -16,6 +16,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.labels import Label, add_label
+from judge_eval.runs.folder.records import FileDigest
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.scoring.rescore import rescore
@@ -39,9 +40,9 @@ def edit(folder: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
 
 
 def no_digest(folder: Path) -> None:
-    """Make a manifest that of version 0.1.0, which wrote no digest."""
+    """Take the digests out of a manifest."""
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    del manifest["results"]
+    del manifest["files"], manifest["digest"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -68,14 +69,12 @@ def torn(written: list[bytes]) -> list[bytes]:
 
 
 def test_the_manifest_of_a_run_that_ended_holds_the_digest_of_its_results(tmp_path: Path) -> None:
-    """It is the file's SHA-256, as every tool computes it, with its size and the count of its lines."""
+    """It is the file's SHA-256, as every tool computes it, with its size; the manifest has a digest of its own."""
     folder = judged(tmp_path)
-    results = load_manifest(folder).results
-    assert results is not None
+    manifest = load_manifest(folder)
     data = lines(folder)
-    assert (results.lines, results.bytes) == (12, len(data))
-    assert results.sha256 == hashlib.sha256(data).hexdigest()
-    assert len(results.blocks) == 12
+    assert manifest.files == {"results.jsonl": FileDigest(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())}
+    assert manifest.digest is not None
 
 
 @pytest.mark.parametrize("change", [half, scored, decided, torn])
@@ -122,7 +121,7 @@ def test_results_that_change_after_they_were_checked_are_refused(tmp_path: Path)
 
 
 def test_a_manifest_with_other_numbers_is_refused(tmp_path: Path) -> None:
-    """Means and counts are as they were written; label, tags and address may be changed."""
+    """All but label, tags and address is as it was written."""
     folder = judged(tmp_path)
     path = folder / "manifest.json"
     manifest = json.loads(path.read_bytes())
@@ -132,39 +131,35 @@ def test_a_manifest_with_other_numbers_is_refused(tmp_path: Path) -> None:
     for change in (
         {"aggregates": {"AP@3": {**manifest["aggregates"]["AP@3"], "mean": 0.9}}},
         {"tally": {**manifest["tally"], "failed_verdicts": 1}},
+        {"backend": {**manifest["backend"], "model": "other"}},
+        {"files": {}},
+        {"digest": None},
+        {"files": {}, "digest": None},
     ):
         path.write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(RunError, match=r"manifest.json: its means and counts are not those that were written"):
+        with pytest.raises(RunError, match=r"manifest.json: its contents are not what was written when the run ended"):
             EvalRun.load(folder)
 
 
-def test_runs_without_a_digest_open_and_are_counted(tmp_path: Path) -> None:
-    """What version 0.1.0 wrote is read; where it lost results, the count of its manifest tells."""
-    folder = judged(tmp_path)
-    no_digest(folder)
-    assert len(EvalRun.load(folder).results) == 12
-    edit(folder, half)
-    with pytest.raises(RunError, match="holds 6 results, and its manifest counts 12"):
-        list(EvalRun.load(folder).results)
-
-
-def test_a_run_that_goes_on_is_sealed_anew(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_gets_new_digests(tmp_path: Path) -> None:
     """While a run is written its manifest has no digest; when it ends it has that of all its results."""
     failing = FakeBackend.table({"q1-b": RefusedError("no")}, default=1)
     run = evaluator(failing).evaluate(traces(3), out=tmp_path)
     folder = run.folder or Path()
     assert run.status == "incomplete"
-    before = load_manifest(folder).results
-    assert before is not None
+    before = load_manifest(folder).files
+    assert before
     journal = Journal(folder, load_manifest(folder))
-    assert load_manifest(folder).results is None
+    under_way = json.loads((folder / "manifest.json").read_bytes())
+    assert (under_way["files"], under_way["digest"]) == ({}, None)
+    (folder / "manifest.json").write_text(json.dumps(under_way | {"status": "running"}))  # as a session does
     journal.close()
     done = evaluator(YES).evaluate(traces(3), resume=folder)
     assert done.status == "done"
-    after = load_manifest(folder).results
-    assert after is not None
-    assert after != before
-    assert after == done.manifest.results
+    after = load_manifest(folder)
+    assert after.files
+    assert after.files != before
+    assert after == done.manifest
     assert [result.failed for result in EvalRun.load(folder).results] == [0, 0, 0]
 
 
@@ -175,11 +170,10 @@ def test_labels_given_later_change_no_digest(tmp_path: Path) -> None:
     assert len(EvalRun.load(folder).results) == 12
 
 
-def test_merged_shards_are_sealed(tmp_path: Path) -> None:
+def test_merged_shards_have_a_digest(tmp_path: Path) -> None:
     """The merged run has a digest of its own."""
     merged = merge([shard(tmp_path, 1), shard(tmp_path, 2)], tmp_path / "merged")
     folder = merged.folder or Path()
-    results = load_manifest(folder).results
-    assert results is not None
+    results = load_manifest(folder).files["results.jsonl"]
     assert results.sha256 == hashlib.sha256(lines(folder)).hexdigest()
     assert len(EvalRun.load(folder).results) == 24

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ import pytest
 
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
+from judge_eval.runs.folder.integrity import with_digests
+from judge_eval.runs.folder.records import Manifest
 from judge_eval.views.run import described_by
 from tests.support.command import Shell
 from tests.support.reports import run_report
@@ -32,7 +33,8 @@ def test_a_run_is_shown_whatever_its_judge_was(tmp_path: Path, part: str, value:
     run = judge(rows()[:2], tmp_path / "runs")
     assert run.folder is not None
     path = run.folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
+    manifest = Manifest.from_json(path.read_bytes()).but(**{part: value})
+    path.write_text(with_digests(manifest, manifest.files).model_dump_json())
     odd = EvalRun.load(run.folder)
     assert "2 traces" in described_by(odd.manifest)
     assert "2 traces" in as_markdown(odd)

@@ -142,7 +142,7 @@ def test_a_run_that_a_metric_ended_is_resumed_with_others(tmp_path: Path, finish
     assert run.folder is not None
     results = run.folder / "results.jsonl"
     results.write_bytes(b"".join(results.read_bytes().splitlines(keepends=True)[:finished]))
-    manifest = run.manifest.model_copy(update={"results": None})  # as a kill leaves it, before the end
+    manifest = run.manifest.under_way("running")  # as a kill leaves it, before the end
     (run.folder / "manifest.json").write_text(manifest.model_dump_json())
     judge = asked()
     resumed = evaluator(judge, metrics=["P@3", "MRR"]).evaluate(traces(3), resume=run.folder)
