@@ -11,7 +11,7 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import RunError
 from judge_eval.files import open_plain
 from judge_eval.runs.folder.records import EDITABLE, FileDigest, Manifest
-from judge_eval.runs.folder.run_files import RESULTS, whole_lines
+from judge_eval.runs.folder.run_files import RESULTS, os_errors, whole_lines
 
 ADVICE = (
     "it was changed or damaged: copy the run again from its source, or judge it again "
@@ -41,7 +41,9 @@ def with_digests(manifest: Manifest, files: Mapping[str, FileDigest]) -> Manifes
 
 def finished_manifest(manifest: Manifest, folder: Path) -> Manifest:
     """Return the manifest of a run that has ended in a folder, with the digest of its results."""
-    return with_digests(manifest, {RESULTS: file_digest(folder / RESULTS)})
+    path = folder / RESULTS
+    with os_errors("cannot be read", path):
+        return with_digests(manifest, {RESULTS: file_digest(path)})
 
 
 def is_as_written(manifest: Manifest) -> bool:

@@ -38,9 +38,9 @@ def judged(data: list[Trace], out: Path, shard: tuple[int, int] | None = None, *
 
 
 def plain(run: EvalRun) -> dict[str, object]:
-    """The manifest without ids and times."""
+    """The manifest without ids, times and the digest over them."""
     result = run.manifest.model_dump(mode="json")
-    for name in ("id", "created", "finished"):
+    for name in ("id", "created", "finished", "digest"):
         del result[name]
     return result
 
@@ -109,7 +109,8 @@ def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
         assert words in str(caught.value)
     manifest = Path(three) / "manifest.json"
     document = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**document, "status": "interrupted"}, indent=2))
+    document |= {"status": "interrupted", "files": {}, "digest": None}
+    manifest.write_text(json.dumps(document, indent=2))
     with pytest.raises(RunError, match="did not finish"):
         merge([first, two, three], tmp_path / "merged")
     assert not list((tmp_path / "merged").glob("*")) if (tmp_path / "merged").exists() else True
@@ -187,14 +188,14 @@ def test_merged_runs_are_merged(tmp_path: Path) -> None:
         b"\xff\x00",
     ],
 )
-def test_a_garbage_line_is_named(tmp_path: Path, garbage: bytes) -> None:
-    """File and number of the line are told, and nothing is left of the merge."""
+def test_a_garbage_line_is_refused(tmp_path: Path, garbage: bytes) -> None:
+    """The file is told, and nothing is left of the merge."""
     folders = [judged(dataset(12), tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
     results = folders[1] / "results.jsonl"
     lines = results.read_bytes().splitlines(keepends=True)
     place = str(json.loads(lines[2])["position"]).encode()
     results.write_bytes(b"".join([*lines[:2], garbage.replace(b"PLACE", place) + b"\n", *lines[3:]]))
-    with pytest.raises(RunError, match=r"results\.jsonl:3: ") as caught:
+    with pytest.raises(RunError, match=r"results\.jsonl(:3)?: ") as caught:
         merge(folders, tmp_path / "merged")
     assert str(results) in str(caught.value)
     merged = tmp_path / "merged"

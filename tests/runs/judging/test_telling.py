@@ -120,7 +120,7 @@ def test_what_a_kill_leaves_is_no_part_of_the_run(tmp_path: Path) -> None:
         )
         assert verify(run.folder).condition == "whole"
         manifest = run.folder / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"status": "done"', '"status": "running"'))
+        manifest.write_text(load_manifest(run.folder).under_way("running").model_dump_json())
         again = judging.evaluate(traces(4), out=tmp_path, resume=run.folder)
     assert again.status == "done"
     assert not (run.folder / PROGRESS).exists()

@@ -25,7 +25,9 @@ def make(root: Path, run_id: str, day: int, status: Status = "done", **more: obj
         }
     )
     folder = root / f"folder-{run_id}"
-    Journal(folder, manifest).close()
+    journal = Journal(folder, manifest)
+    journal.finish(manifest)
+    journal.close()
     return folder
 
 
