@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.batch_server import BatchServer
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
+from tests.support.every_kind import BATCH, BINARY, CASCADE, CLAIMS, COLUMNAR, FAKE, RUN, write_kinds
 from tests.support.odd import mutated, odd_spelling
-from tests.support.unsure_server import dataset
 
 Spoil = Callable[[Path, random.Random], None]
 ODD_TOML = (
@@ -84,11 +83,7 @@ class Kind:
     """Whether the file only saves work, so that the command ends as without the fault."""
 
 
-RUN = ("run", "traces.jsonl", "--out", "new")
-BINARY = ("--model", "fake/overlap", "--prompt", "support/binary@1")
 SCORE = ("score", "runs/confidence", "--metrics", "SoftP@5", "--out", "new")
-FAKE = BINARY[:2]
-COLUMNAR, CLAIMS, CASCADE, BATCH = "runs/columnar", "claims.jsonl", "cascade.json", "batch"
 KINDS = {
     "manifest": Kind("runs/overlap/manifest.json", ("show", "runs/overlap")),
     "manifest, verified": Kind("runs/overlap/manifest.json", ("runs", "verify", "runs/overlap")),
@@ -156,48 +151,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, byt
     (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.MonkeyPatch.context() as patch:
         Desk.at(folder, patch, None)  # type: ignore[arg-type]
-        write_kinds(Desk(folder, patch, lambda: ("", "")))
+        write_kinds(Desk(folder, patch, lambda: ("", "")), columnar=True)
     (folder / "runs/overlap/labels.jsonl").write_text("".join(json.dumps(each) + "\n" for each in labels))
     return folder, contents(folder)
-
-
-def write_kinds(desk: Desk) -> None:
-    """Write a run of every kind below, and the files that a cascade, a calibration and a batch leave."""
-
-    def done(*arguments: object) -> None:
-        assert desk(*arguments, OPENAI_API_KEY="x").code == 0, arguments
-
-    runs = {
-        "overlap": (*BINARY, "--record", "cassette.jsonl", "--cache", "none"),
-        "panel": ("--member", "fake/overlap:support/binary", "--member", "fake/hash:support/binary"),
-        "columnar": (*BINARY, "--columnar"),
-    }
-    for name, asked in runs.items():
-        done(*RUN, *asked)
-        keep_run(desk.folder, name)
-    done(*RUN, *BINARY, "--cache", "answers")
-    shutil.rmtree(desk.folder / "new")
-    done("claims", "traces.jsonl", *FAKE, "-o", CLAIMS)
-    data = dataset(desk.folder / "many.jsonl", 90)
-    cheap = ("--cascade", "fake/overlap", "--cascade-mode", "decision")
-    done("cascade", "fit", data, *cheap, "--strong-model", "fake/overlap", "--alpha", ".3", "-o", CASCADE, *RUN[2:])
-    shutil.rmtree(desk.folder / "new")
-    done("run", data, *FAKE, "--mode", "decision", *RUN[2:])
-    keep_run(desk.folder, "confidence")
-    done("calibrate", "runs/confidence", "--probabilities", "--method", "logistic", "-o", "calibration.json")
-    with BatchServer() as server:
-        model = ("--model", "openai/m", "--base-url", server.url, "--cache", "batch-cache")
-        done("batch", "export", "traces.jsonl", "--out", BATCH, *model)
-        done("batch", "submit", BATCH)
-        done("batch", "fetch", BATCH)
-
-
-def keep_run(folder: Path, name: str) -> None:
-    """Move the one run of the folder `new` to the runs that are kept."""
-    (run,) = (path for path in (folder / "new").iterdir() if path.is_dir())
-    (folder / "runs").mkdir(exist_ok=True)
-    run.rename(folder / "runs" / name)
-    shutil.rmtree(folder / "new")
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from judge_eval.server.incoming import read_submission, read_upload
 from judge_eval.server.rest_client import Client
 from judge_eval.server.settings import ServerLimits
 from tests.support.command import FIXTURES, Shell
+from tests.support.desk import Desk
+from tests.support.every_kind import write_kinds
 from tests.support.raw_server import RawServer, http
 
 TWICE = '{"id": "t1", "query": "Which?", "reference": "Basil.", "chunks": [{"text": "a", "text": "b"}]}\n'
@@ -112,29 +114,37 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a trace to judge": ("one.json", ("judge", "one.json", "--model", "fake/overlap")),
     "manifest": ("runs/overlap/manifest.json", ("show", "runs/overlap")),
     "results, verified": ("runs/overlap/results.jsonl", ("runs", "verify", "runs/overlap")),
-    "results without a digest": ("runs/chat/results.jsonl", ("report", "runs/chat", "-o", "r.html")),
     "labels of a run": ("runs/overlap/labels.jsonl", ("agree", "runs/overlap")),
     "labels": ("array.json", ("agree", "runs/overlap", "array.json")),
-    "claims": (
-        "kinds/claims.jsonl",
-        (*RUN[:3], "kinds/traces.jsonl", "--mode", "claims", "--claims", "kinds/claims.jsonl"),
-    ),
+    "claims": ("claims.jsonl", (*RUN[:3], "traces.jsonl", "--mode", "claims", "--claims", "claims.jsonl")),
     "cassette": ("cassette.jsonl", (*RUN, "traces.jsonl", "--replay", "cassette.jsonl")),
-    "batch": ("kinds/batch/fetched/batch.json", ("batch", "status", "kinds/batch/fetched")),
-    "cascade": ("kinds/cascade.json", (*RUN, "traces.jsonl", "--judge", "kinds/cascade.json")),
+    "batch": ("batch/batch.json", ("batch", "status", "batch")),
+    "cascade": ("cascade.json", (*RUN, "traces.jsonl", "--judge", "cascade.json")),
     "judge file": ("judge.json", ("run", "traces.jsonl", "--judge", "judge.json", "--out", "new")),
     "calibration": (
-        "kinds/calibration.json",
-        ("score", "kinds/runs/confidence", "--metrics", "SoftP@5", "--calibration", "kinds/calibration.json"),
+        "calibration.json",
+        ("score", "runs/confidence", "--metrics", "SoftP@5", "--calibration", "calibration.json"),
     ),
     "ranking": ("collection/run.json", (*RUN, "collection")),
 }
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the commands write."""
+    folder = tmp_path_factory.mktemp("written")
+    lines = (FIXTURES / "docs_qa.jsonl").read_bytes().splitlines(keepends=True)[:3]
+    (folder / "traces.jsonl").write_bytes(b"".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        Desk.at(folder, patch, None)  # type: ignore[arg-type]
+        write_kinds(Desk(folder, patch, lambda: ("", "")))
+    return folder
+
+
 @pytest.fixture
-def kept(tmp_path: Path) -> Shell:
+def kept(tmp_path: Path, written: Path) -> Shell:
     """A folder with a file of every kind."""
-    shutil.copytree(FIXTURES / "kept", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     rows = [json.loads(line) for line in (tmp_path / "traces.jsonl").read_text().splitlines()][:2]
     files: dict[str, object] = {
         "array": rows,

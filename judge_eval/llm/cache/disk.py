@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ class DiskStore:
         self._reader_inode = 0
         self._cache: Any = None  # the diskcache.Cache that writes
         self._cache_inode = 0
+        self._writer: ThreadPoolExecutor | None = None  # the one thread that uses it
+        self._writer_thread = 0
         self._sync: threading.Timer | None = None
         self._leases = Leases.at(self.folder / "cache.lock")
         self._registered = False
@@ -234,7 +237,7 @@ class DiskStore:
         while True:
             try:
                 with self._lock:
-                    self._change_now(work)
+                    self._in_writer(partial(self._change_now, work))
                 return
             except BlockingIOError as error:
                 if not wait or time.monotonic() > until:
@@ -300,9 +303,22 @@ class DiskStore:
         self._reader, self._reader_inode = None, 0
 
     def _close_cache(self) -> None:
-        if self._cache is not None:
-            self._cache.close()  # this thread's connection; those of other threads go with the object
-        self._cache, self._cache_inode = None, 0
+        cache, self._cache, self._cache_inode = self._cache, None, 0
+        if cache is not None:
+            self._in_writer(cache.close)
+        if self._writer is not None and threading.get_ident() != self._writer_thread:
+            self._writer.shutdown()
+            self._writer = None
+
+    def _in_writer(self, work: Callable[[], object]) -> None:
+        """Run work in the one thread that writes: diskcache closes a connection in its own thread only."""
+        if self._writer is None:
+            self._writer = ThreadPoolExecutor(1, "judge_eval.cache")
+            self._writer_thread = self._writer.submit(threading.get_ident).result()
+        if threading.get_ident() == self._writer_thread:
+            work()
+        else:
+            self._writer.submit(work).result()
 
     def _register(self) -> None:
         """Have the connections closed before a fork."""
