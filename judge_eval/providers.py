@@ -34,6 +34,8 @@ class ProviderEntry(Record):
 
     name: str = ""
     base_url: str | tuple[str, ...]
+    base_url_env: str = ""
+    any_server: bool = False
     key_env: str = Field("", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     key_command: tuple[str, ...] = ()
     """The command that prints the key, word by word; in the user's own configuration alone."""
@@ -230,6 +232,22 @@ def known_providers() -> dict[str, ProviderEntry]:
     return {**_project, **built_in(), **_entries(_user_table("provider"), str(user_config()))}
 
 
+def any_server() -> ProviderEntry:
+    """Return the entry of the provider whose name stands for any server."""
+    return next(entry for entry in built_in().values() if entry.any_server)
+
+
+def entry_named(name: str) -> ProviderEntry:
+    """Return a provider's entry; that of any server for a name that no table states."""
+    return known_providers().get(name) or any_server()
+
+
+def addresses_named() -> list[str]:
+    """Return the addresses that the environment states for providers, by their `base_url_env`."""
+    variables = (each.base_url_env for each in known_providers().values() if each.base_url_env)
+    return [address for variable in variables for address in os.environ.get(variable, "").split()]
+
+
 def _entries(tables: Any, where: str) -> dict[str, ProviderEntry]:
     """Read the tables of providers; raises `ConfigError` if one is not a provider."""
     entries = {}
@@ -239,7 +257,8 @@ def _entries(tables: Any, where: str) -> dict[str, ProviderEntry]:
         place = f"{where}: provider.{name}"
         if not isinstance(table, dict) or "/" in name:
             raise ConfigError(f"{place}: write a table [provider.NAME], without a slash in its name")
-        if odd := {"name", "file"} & table.keys():
+        reserved = {"name", "file"} if where == _TABLE else {"name", "file", "base_url_env", "any_server"}
+        if odd := reserved & table.keys():
             raise ConfigError(f"{place}: no setting {min(odd)!r}")
         own = where != _TABLE and built_in().get(name)  # whose settings the user's own may replace
         known = own.model_dump(exclude_defaults=True) if own else {}

@@ -55,6 +55,8 @@ class Provider:
             `judge_eval.batch.replies.BatchBackend` names.
         takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and `top_logprobs`.
         hosts: The provider's own hosts, which may be called whoever names them.
+        server_of: Called with a model's name; returns which entry of the table of providers its server is. If None, the
+            provider's own.
     """
 
     create: Callable[..., Any]
@@ -63,6 +65,7 @@ class Provider:
     takes_batches: bool = False
     takes_logprobs: bool = True
     hosts: tuple[str, ...] = ()
+    server_of: Callable[[str], str] | None = None
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call the factory as it is."""

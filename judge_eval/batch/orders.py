@@ -13,7 +13,7 @@ from judge_eval.errors import ConfigError, RefusedError, RunError, TransientErro
 from judge_eval.llm.http import anthropic_messages, gemini, openai
 from judge_eval.llm.http.client import address_of
 from judge_eval.llm.options import Options
-from judge_eval.providers import built_in, known_providers
+from judge_eval.providers import entry_named, known_providers
 from judge_eval.registry import split_model
 from judge_eval.spelling import option
 
@@ -35,7 +35,7 @@ def remote_of(folder: Folder, given: Options) -> Remote:
     options, (name, model) = settings.options, split_model(settings.model)
     if (base_url := given.server) is None:
         folder.check_host(options.base_url)
-    provider = known_providers().get(name) or built_in()["openai"]
+    provider = entry_named(name)
     return remote_class(settings.model)(
         address_of(base_url or options.base_url, provider, model),
         model=model,

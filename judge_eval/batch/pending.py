@@ -29,7 +29,7 @@ from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, open_store, provider_options
 from judge_eval.metrics import Metric
-from judge_eval.providers import built_in, known_providers
+from judge_eval.providers import entry_named
 from judge_eval.registry import provider_of, split_model
 from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
@@ -235,7 +235,7 @@ def _batch_backend(model: str, options: Options) -> BatchBackend:
         )
     identity = backend.identity
     name, named = split_model(model)
-    entry = known_providers().get(name) or built_in()["openai"]
+    entry = entry_named(name)
     place = one_slash(endpoint.address_of(options.base_url, entry, named).public)
     if identity is not None and identity.base_url not in ("", place):
         raise ConfigError(f"{model} is served at {identity.base_url}; name it with {option('base_url')}")

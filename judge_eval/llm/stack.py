@@ -1,6 +1,5 @@
 """The one place where backends are stacked around each other."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from judge_eval.llm.options import MOST_BYTES, Options, Otel
 from judge_eval.llm.retry import Retried
 from judge_eval.llm.split_requests import Parted
 from judge_eval.llm.tracing import Traced
-from judge_eval.providers import known_providers
+from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
@@ -271,11 +270,11 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
     made: list[Backend] = []
     addresses: tuple[str | None, ...] = (options.base_url, *options.fleet)
     name, named = split_model(model)
-    if name == "decisions":
-        name = named.rpartition("@")[2]
-    if name in known_providers().keys() - {"openai"}:
+    server = known_providers().get(name if provider.server_of is None else provider.server_of(named))
+    if server is not None and not server.base_url_env:
         # OPENAI_BASE_URL is the address of an OpenAI model; the key of another provider must not go there.
-        others = [each for each in addresses if each not in os.environ.get("OPENAI_BASE_URL", "").split()]
+        named_for_others = addresses_named()
+        others = [each for each in addresses if each not in named_for_others]
         addresses = tuple(others) or (None,)
     for base_url in addresses:
         made.append(provider.make(model, *provider_options(options, base_url)))

@@ -27,7 +27,7 @@ from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
 from judge_eval.llm.limit import RateSignal
 from judge_eval.llm.options import MOST_BYTES
-from judge_eval.providers import ProviderEntry, known_providers
+from judge_eval.providers import ProviderEntry, entry_named, known_providers
 from judge_eval.safe_text import reads_one_way
 from judge_eval.spelling import option
 from judge_eval.trust import is_loopback
@@ -151,23 +151,22 @@ class EndpointOptions(TypedDict, total=False):
     max_reply: int
     """The most bytes of one reply, compressed or not, > 0; a larger one is an error of its call."""
     provider: str
-    """Whose server it is, by its name in the table of providers; `openai` unless given."""
+    """Whose server it is, by its name in the table of providers; empty for any server."""
     key_command: Sequence[str]
     """The command, word by word, that prints the key; it is run again when the server answers 401."""
 
 
 def address_of(base_url: str | None, provider: ProviderEntry, model: str) -> Address:
     """Read a base URL, else the provider's own."""
-    own = os.environ.get("OPENAI_BASE_URL") if provider.name == "openai" else None
+    own = os.environ.get(provider.base_url_env) if provider.base_url_env else None
     return Address.parse(base_url or own or provider.address(model))
 
 
 def entry_of(provider: str) -> ProviderEntry:
-    """Return an entry of the table of providers; raises `UnknownNameError` if there is none."""
-    known = known_providers()
-    if provider not in known:
+    """Return an entry of the table of providers; raises `UnknownNameError` if a named one is not in it."""
+    if provider and provider not in (known := known_providers()):
         raise UnknownNameError("provider", provider, known)
-    return known[provider]
+    return entry_named(provider)
 
 
 class HttpBackend:
@@ -186,7 +185,7 @@ class HttpBackend:
         concurrency: int = 256,
         key_env: str = "",
         max_reply: int = MOST_BYTES,
-        provider: str = "openai",
+        provider: str = "",
         key_command: Sequence[str] = (),
         key_header: str = "",
         headers: Mapping[str, str] = MappingProxyType({}),

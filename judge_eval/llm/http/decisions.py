@@ -16,7 +16,7 @@ from judge_eval.llm.http import client, failures
 from judge_eval.llm.http.chat_format import count_of, model_of, plain_params
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.prompts.decision import json_text
-from judge_eval.providers import Dialect, ProviderEntry, built_in, known_dialects, known_providers
+from judge_eval.providers import Dialect, ProviderEntry, any_server, built_in, known_dialects, known_providers
 from judge_eval.registry import Provider
 from judge_eval.spelling import option
 
@@ -221,7 +221,7 @@ class Decisions(client.HttpBackend):
             model, calling["provider"] = name, provider
         elif name and provider.isalnum() and get_close_matches(provider, known_providers(), 1, 0.75):
             raise UnknownNameError("provider", provider, known_providers())
-        entry = client.entry_of(calling.get("provider", "openai"))
+        entry = client.entry_of(calling.get("provider", ""))
         address = client.address_of(calling.get("base_url"), entry, model)
         self.dialect: Dialect = _dialect(named, address, entry)
         """How the server is asked."""
@@ -294,9 +294,9 @@ def _dialect(named: Any, address: client.Address, entry: ProviderEntry) -> Diale
     dialects = known_dialects()
     if named is None:
         host, named = urlsplit(address.url).hostname, entry.decisions
-        if entry.name == "openai":
+        if entry.any_server:
             named = next((each.decisions for each in built_in().values() if host in each.hosts), "")
-        if address.loopback and entry.name == "openai":
+        if address.loopback and entry.any_server:
             named = ""
         if not named:
             raise ConfigError(
@@ -309,5 +309,11 @@ def _dialect(named: Any, address: client.Address, entry: ProviderEntry) -> Diale
 
 
 WIRE = "decisions"
-create = Provider(Decisions, writes_text=False, takes_logprobs=False, hosts=built_in()["openai"].hosts)
+create = Provider(
+    Decisions,
+    writes_text=False,
+    takes_logprobs=False,
+    hosts=any_server().hosts,
+    server_of=lambda model: model.rpartition("@")[2],
+)
 """Makes the `decisions` backend."""

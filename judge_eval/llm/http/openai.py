@@ -2,7 +2,7 @@
 
 from judge_eval.llm.http.chat_format import Bodies, read_choice
 from judge_eval.llm.http.text_server import TextServer
-from judge_eval.providers import built_in
+from judge_eval.providers import any_server
 from judge_eval.registry import Provider
 
 WIRE = "openai-chat"
@@ -16,5 +16,5 @@ class OpenAI(TextServer):
     _reader = staticmethod(read_choice)
 
 
-create = Provider(OpenAI, answers_questions=False, takes_batches=True, hosts=built_in()["openai"].hosts)
+create = Provider(OpenAI, answers_questions=False, takes_batches=True, hosts=any_server().hosts)
 """Makes the `openai` backend, and those of the table of providers."""

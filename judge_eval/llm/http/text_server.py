@@ -163,7 +163,7 @@ class TextServer(client.HttpBackend):
         self._params = self._bodies.params
         self._decisions: Decisions | None = None
         self._ask = partial(Decisions, model, params={"dialect": entry.decisions}, **calling)
-        self.parts_requests = bool(entry.decisions) and entry.name != "openai"
+        self.parts_requests = bool(entry.decisions) and not entry.any_server
         """Whether its decision models are asked under the same name, and requests to them may be split."""
         stated = (*entry.unsupported, *unsupported)
         sampled = Capabilities.except_for(stated).sampled(self._params)
