@@ -14,14 +14,14 @@ from pydantic import Field
 from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record, uncollected
-from judge_eval.runs.columns.verdict_table import Hashes, Places, Small, hash_number, passage_number, question_hash
+from judge_eval.runs.columns.verdict_table import Hashes, Places, Small, passage_number, question_number
 from judge_eval.runs.folder.describing import made_of
-from judge_eval.runs.folder.journal import AskedTrace, cluster_of
+from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult, name_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
-from judge_eval.schema import Chunk, Scale, Trace
+from judge_eval.schema import Chunk, Scale
 from judge_eval.spelling import option
 
 J = TypeVar("J", bound="Joined")
@@ -187,16 +187,11 @@ def passages_of(chunks: Sequence[Chunk]) -> list[int]:
     return numbers.apart(numbers.of(chunks))
 
 
-def asked_of(trace: Trace | AskedTrace) -> int:
-    """Return the hash of what a trace asks."""
-    return hash_number(question_hash(trace.query, trace.reference, trace.answer))
-
-
 def read_lists(run: Run) -> Lists:
     """Read the lists of a run, with their verdicts."""
     source, cluster = _unread(run), run.manifest.intervals.cluster
     for result in run.results_at(np.arange(len(run.results)), calls=False):
-        source.take(result, asked_of(result.trace), cluster, passages_of(result.trace.chunks))
+        source.take(result, question_number(result.trace), cluster, passages_of(result.trace.chunks))
     return source
 
 
@@ -237,7 +232,7 @@ class JoinedRuns:
     def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
         self._runs, self._settling = runs, settling
         self.systems = tuple(each.system for each in named_apart(map(_unread, runs)) if each.system is not None)
-        questions = [[(q.id, asked_of(q)) for q in run.questions()] for run in runs]
+        questions = [[(q.id, question_number(q)) for q in run.questions()] for run in runs]
         self.places = np.array(_common(questions)).T
         """By run, where its results of the common questions are."""
         self._asked = [np.array([asked for _, asked in each], dtype=np.uint64) for each in questions]

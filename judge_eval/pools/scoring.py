@@ -13,9 +13,10 @@ from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, OUTSIDE
 from judge_eval.pools.adding import Added, what_each_adds
-from judge_eval.pools.joining import NO_GRADE, Conflict, System, asked_of, partners
+from judge_eval.pools.joining import NO_GRADE, Conflict, System, partners
 from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
+from judge_eval.runs.columns.verdict_table import question_number
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun
 from judge_eval.runs.scoring.aggregate import MOST_FAILED, aggregate, best_order, limits_of
@@ -267,7 +268,7 @@ class _InPool(Sequence[TraceResult]):
 
     def __init__(self, results: Sequence[TraceResult], pool: Pool) -> None:
         self._results, self._pool = results, pool
-        asked = [(each.trace_id, asked_of(each.trace)) for each in results]
+        asked = [(each.trace_id, question_number(each.trace)) for each in results]
         self._rows = [(place, row) for place, row in enumerate(partners(asked, pool.questions)) if row >= 0]
         self.left_out = len(results) - len(self._rows)
 

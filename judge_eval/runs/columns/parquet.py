@@ -88,7 +88,6 @@ def _blocks(
     chunks: list[dict[str, Any]] = []
     for result, (offset, line) in zip(results, places, strict=True):
         trace = result.trace
-        question = table.question_hash(trace.query, trace.reference, trace.answer)
         tags, languages, (script,), sources = table.named_of(trace)
         row = {
             "position": result.position,
@@ -98,7 +97,7 @@ def _blocks(
             "relevant_total": trace.relevant_total,
             "tags": list(tags),
             "cluster": cluster_of(trace, cluster),
-            "question": table.hash_number(question),
+            "question": table.question_number(trace),
             "letters": sum(len(chunk.text) for chunk in trace.chunks),
             "languages": list(languages),
             "scripts": script,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from judge_eval.digest import digest_parts
 from judge_eval.errors import Why
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.lines import ResultLine, TraceLine
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Trace
@@ -161,9 +161,14 @@ def passage_number(title: str | None, text: str) -> int:
     return hash_number(digest_parts([title or "", text])[:8])
 
 
-def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
-    """Return the 8 bytes for the question of a trace."""
-    return digest_parts([query, reference or "", answer or ""])[:8]
+def question_hash(asked: Trace | TraceLine | AskedTrace) -> bytes:
+    """Return the 8 bytes for what a trace asks: query, reference and answer; a missing one is as an empty one."""
+    return digest_parts([asked.query, asked.reference or "", asked.answer or ""])[:8]
+
+
+def question_number(asked: Trace | TraceLine | AskedTrace) -> int:
+    """Return the number for what a trace asks, of 64 bits."""
+    return hash_number(question_hash(asked))
 
 
 def hash_number(digest: bytes) -> int:
@@ -200,7 +205,7 @@ class TableBuilder:
         if len(outcomes) != len(trace.chunks):
             raise ValueError(f"{len(outcomes)} outcomes for {len(trace.chunks)} chunks")
         hashes["ids"] += id_hash(result.trace_id)
-        hashes["questions"] += question_hash(trace.query, trace.reference, trace.answer)
+        hashes["questions"] += question_hash(trace)
         cluster = cluster_of(trace, self._cluster)
         hashes["clusters"] += bytes(8) if cluster is None else chunk_hash(cluster)
         hashes["chunk_ids"] += b"".join([chunk_hash(chunk.id) for chunk in trace.chunks])
