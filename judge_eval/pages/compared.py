@@ -23,8 +23,9 @@ from judge_eval.schema import Chunk, Outcome, Scale
 from judge_eval.stats.figure import named_fields
 from judge_eval.views.blocks import Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
-from judge_eval.views.data import JSON, blocks_data
-from judge_eval.views.slices import slice_sections
+from judge_eval.views.data import JSON
+from judge_eval.views.page_html import page_html, sections_html
+from judge_eval.views.slices import SLICES, slice_sections
 
 SNIPPET = 240
 """Characters of a chunk's text that a card shows."""
@@ -66,7 +67,9 @@ def changed_trace(
         "deltas": change.differences,
         "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": old.scores},
         "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": new.scores},
-        "claims": blocks_data([moved_claims_table(moved, len(moved))]) if moved else [],
+        "claims": page_html(
+            [moved_claims_table(moved, len(moved))] if moved else [], f"claims won and lost in {row.id}"
+        ),
         "moves": moves,
         "notable": sorted(notable, key=lambda place: _weight(moves[place])),
         "same": None
@@ -231,16 +234,16 @@ class ComparedRuns:
         return {row.position: row for row in self.rows}
 
     @property
-    def claims(self) -> list[JSON]:
-        """The blocks that list the claims won and lost; none if the runs were not judged by claims."""
+    def claims(self) -> str:
+        """The claims won and lost, as HTML; empty if the runs were not judged by claims."""
         blocks: list[ViewBlock] = []
         for moved, sentence in zip(self.record.claims, self.record.claims_told, strict=True):
             table = moved_claims_table(moved.changes, moved.lost + moved.won)
             blocks += [Sentence(f"{sentence}."), *([table] if table.rows else [])]
-        return blocks_data(blocks)
+        return page_html(blocks)
 
-    def slices(self, by: Sequence[SliceBy] = ()) -> list[JSON]:
-        """Return the blocks that list the change of each metric by slice."""
+    def slices(self, by: Sequence[SliceBy] = ()) -> str:
+        """Return the change of each metric by slice, as HTML."""
         return change_slices(self.baseline, [self.candidate.run], [self._moved], by)
 
     @property
@@ -304,13 +307,11 @@ class ComparedRuns:
         return {"list": sorted(moved, key=lambda pair: pair[1]), "zero": int((np.abs(after - before) <= 1e-12).sum())}
 
 
-def change_slices(
-    baseline: Table, candidates: Sequence[Run], moved: Sequence[Moved], by: Sequence[SliceBy]
-) -> list[JSON]:
-    """Return the blocks that list how each metric changes from a baseline to each candidate, by slice."""
+def change_slices(baseline: Table, candidates: Sequence[Run], moved: Sequence[Moved], by: Sequence[SliceBy]) -> str:
+    """Return how each metric changes from a baseline to each candidate, by slice, as HTML."""
     kinds = baseline.sliced_by(by)
     figures = slices_between(candidates, moved, kinds) if kinds else []
-    return [block for each in slice_sections(figures, "no change") for block in blocks_data(each.blocks)]
+    return sections_html(slice_sections(figures, "no change"), SLICES)
 
 
 def difference_data(difference: Difference) -> JSON:

@@ -13,7 +13,8 @@ from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.views.comparison import attribution_sections
-from judge_eval.views.data import JSON, blocks_data
+from judge_eval.views.data import JSON
+from judge_eval.views.page_html import sections_html
 
 
 def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
@@ -34,7 +35,7 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "changes": {**({"same": same} if same else {}), **counts},
         "claims": compared.claims,
         "slices": compared.slices(by),
-        "whose": [block for section in attribution_sections(record) for block in blocks_data(section.blocks)],
+        "whose": sections_html(attribution_sections(record)),
         "common": record.paired[0],
         "only_a": record.only_baseline[0],
         "only_b": record.only_candidate[0],

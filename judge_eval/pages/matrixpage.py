@@ -148,8 +148,8 @@ class SeveralRuns:
         cell["scores"] = dict(zip(self.names, values, strict=True))
         return {**cell, "id": row.id} if row.id != known_as else cell
 
-    def slices(self, by: Sequence[SliceBy] = ()) -> list[JSON]:
-        """Return the blocks that list how each metric changes from the first run to each other one, by slice."""
+    def slices(self, by: Sequence[SliceBy] = ()) -> str:
+        """Return how each metric changes from the first run to each other one, by slice, as HTML."""
         first, *others = self.tables
         return change_slices(first, [table.run for table in others], self._moved, by)
 

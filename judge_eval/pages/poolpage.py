@@ -7,14 +7,19 @@ from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.scoring import PoolReport, score_pool
 from judge_eval.runs.folder.run import Run
-from judge_eval.views.data import data_of
+from judge_eval.views.blocks import Headline
+from judge_eval.views.page_html import page_html
 from judge_eval.views.pool import pool_view
 
 
 def pool_data(report: PoolReport) -> PageData:
     """Return what the page draws of a pool."""
     title = f"Pool of {len(report.systems)} runs: {', '.join(each.system.name for each in report.systems)}"
-    return PageData(title, {"title": title, **data_of(pool_view(report))})
+    sections = [
+        {"name": each.name, "html": page_html((b for b in each.blocks if not isinstance(b, Headline)), heading="h2")}
+        for each in pool_view(report).sections
+    ]
+    return PageData(title, {"title": title, "sections": sections})
 
 
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:

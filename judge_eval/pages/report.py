@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,13 @@ def page_report(name: str, runs: Sequence[Run], settings: PageSettings) -> str:
     failed = not all(check.passed for check in settings.checks)
     gate = {"gate": {"title": gate_title(settings.checks), "limits": [check_lines(check) for check in settings.checks]}}
     data = content.data | (gate if failed else {})
-    return document(page, content.title, data, list(pack_blocks(content.items)))
+    return document(page, content.title, data, [packed_json(block) for block in cut(content.items, BLOCK)])
 
 
-def pack_blocks(items: Iterable[JSON]) -> Iterator[str]:
-    """Pack JSON values in blocks: deflated (zlib), in base64."""
-    for block in cut(items, BLOCK):
-        text = json.dumps(block, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        yield base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 9)).decode()
+def packed_json(value: Any) -> str:
+    """Pack a JSON value: deflated (zlib), in base64."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 9)).decode()
 
 
 def embed(value: Any) -> str:
@@ -64,7 +63,7 @@ def document(page: Page, title: str, data: JSON, packed: list[str]) -> str:
         f"<style>{style}</style>\n</head>\n<body>\n"
         "<noscript>This page draws its data with JavaScript, which is switched off here.</noscript>\n"
         f'<script type="application/json" id="texts">{embed(page.all_texts(served=False))}</script>\n'
-        f'<script type="application/json" id="data">{embed({"page": page.name, **data})}</script>\n'
+        f'<script type="application/json" id="data">{embed(packed_json({"page": page.name, **data}))}</script>\n'
         f'<script type="application/json" id="blocks">{embed({"size": BLOCK, "blocks": packed})}</script>\n'
         f'<script type="module">{code}</script>\n</body>\n</html>\n'
     )

@@ -25,10 +25,11 @@ from judge_eval.study.agree import agreement_slices
 from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
-from judge_eval.views.data import JSON, blocks_data
+from judge_eval.views.data import JSON
+from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.run import claim_blocks
-from judge_eval.views.slices import slice_sections
+from judge_eval.views.slices import SLICES, slice_sections
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
@@ -104,11 +105,11 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
 
 
 def slices(table: Table, by: Sequence[SliceBy] = ()) -> JSON:
-    """Return by metric the blocks that list its slices."""
+    """Return the slices of each metric, as HTML."""
     kinds = table.sliced_by(by)
     figures = run_slices(table.run, kinds) if kinds else []
     listed = {name: slice_sections([f for f in figures if f.figure == name]) for name in table.metrics}
-    return {name: blocks_data(section.blocks) for name, sections in listed.items() for section in sections}
+    return {name: html for name, sections in listed.items() if (html := sections_html(sections, SLICES))}
 
 
 def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
@@ -147,7 +148,7 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
             for name in names
             if name in figures
         ],
-        "slices": [block for section in slice_sections(sliced) for block in blocks_data(section.blocks)],
+        "slices": sections_html(slice_sections(sliced), SLICES),
         "pairs": len(human),
         "certainty": certainty_sentence(reliability),
         "reliability": None if reliability is None else reliability.model_dump(mode="json"),
@@ -157,16 +158,15 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
 
 
 def claims(run: Run) -> JSON | None:
-    """Return how many claims a run misses, and the blocks that list them; None without claims."""
+    """Return how many claims a run misses, and the list of them as HTML; None without claims."""
     missed = missed_claims(run.results)
-    return {"distinct": missed.distinct, "blocks": blocks_data(claim_blocks(missed))} if missed else None
+    return {"distinct": missed.distinct, "html": page_html(claim_blocks(missed))} if missed else None
 
 
 def parts(run: Run) -> list[JSON]:
-    """Return what only some runs have, each with its blocks: a reranker."""
-    sections = [*reranker_sections(run)]
-    blocks = blocks_data(block for section in sections for block in section.blocks)
-    return [{"title": "Reranker", "blocks": blocks}] if sections else []
+    """Return what only some runs have, each as HTML: a reranker."""
+    html = sections_html(reranker_sections(run))
+    return [{"title": "Reranker", "html": html}] if html else []
 
 
 def failed_verdicts(table: Table) -> JSON:

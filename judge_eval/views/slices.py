@@ -7,6 +7,8 @@ from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices, unsl
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Section, Sentence, TableColumns, Toned, make_table
 
+SLICES = "Slices: by tag, language, length, source"
+"""What a page calls them."""
 MOST_SLICES = 100
 """How many slices are listed, those that differ first if there are more."""
 

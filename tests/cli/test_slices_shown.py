@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 
 from judge_eval import EvalRun
+from tests.support.blocks_of_pages import data_of, tables_in
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
@@ -53,12 +53,10 @@ def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
     assert '"slices"' not in desk("show", "label:old", "--json").out
     for arguments, kinds in ((["latest"], {"length"}), (["label:old", "latest", "--by", "tag"], {"tag"})):
         desk("report", *arguments, "--baseline", "none") if len(arguments) == 1 else desk("report", *arguments)
-        found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
-        assert found is not None
-        slices = json.loads(found[1])["slices"]
-        blocks = slices if isinstance(slices, list) else slices["AP@5"]
-        assert {row[0] for row in blocks[0]["rows"]} == kinds
-        assert {"cannot say"} >= {row[-1]["value"] for row in blocks[0]["rows"]}
+        slices = data_of((desk.folder / "report.html").read_text())["slices"]
+        (rows,) = tables_in(slices if isinstance(slices, str) else slices["AP@5"])
+        assert {row[0] for row in rows} == kinds
+        assert {"cannot say"} >= {row[-1] for row in rows}
 
 
 def test_a_runs_page_shows_the_figures_of_agreement_by_slice(desk: Desk) -> None:
@@ -69,14 +67,10 @@ def test_a_runs_page_shows_the_figures_of_agreement_by_slice(desk: Desk) -> None
     (desk.folder / "clustered.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert desk("run", "clustered.jsonl", "-m", "fake/hash", "--by", "length", "-q").code == 0
     assert desk("report", "latest").code == 0
-    found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
-    assert found is not None
-    shown = json.loads(found[1])["agreement"]
+    shown = data_of((desk.folder / "report.html").read_text())["agreement"]
     told = json.loads(desk("agree", "latest", "--by", "length", "--json").out)
-    table, _ = shown["slices"]
-    assert [tuple(row[:4]) for row in table["rows"]] == [
-        (f["by"], f["name"], f["figure"], f["n"]) for f in told["slices"]
-    ]
+    (rows,) = tables_in(shown["slices"])
+    assert [row[:4] for row in rows] == [[f["by"], f["name"], f["figure"], str(f["n"])] for f in told["slices"]]
     (accuracy,) = (f for f in shown["figures"] if f["name"] == "accuracy")
     assert accuracy["interval"] == told["figures"]["accuracy"]["interval"]
 
@@ -93,7 +87,5 @@ def test_three_runs_show_their_slices_in_every_form(desk: Desk) -> None:
     figures = json.loads((desk.folder / "a.json").read_text())["slices"]
     assert {f["figure"].split(", ")[1] for f in figures} == {"overlap", "inverted"}
     assert (done := desk("report", *names, "--by", "length")).code == 0, done.err
-    found = re.search(r'id="data">(.*?)</script>', (desk.folder / "report.html").read_text())
-    assert found is not None
-    table, _ = json.loads(found[1])["slices"]
-    assert {tuple(row[:4]) for row in table["rows"]} == {(f["by"], f["name"], f["figure"], f["n"]) for f in figures}
+    (rows,) = tables_in(data_of((desk.folder / "report.html").read_text())["slices"])
+    assert {tuple(row[:4]) for row in rows} == {(f["by"], f["name"], f["figure"], str(f["n"])) for f in figures}

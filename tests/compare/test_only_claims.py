@@ -15,6 +15,7 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from judge_eval.stats import mean_interval
+from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, run_by_claims
 
 BEFORE = {
@@ -71,7 +72,7 @@ def test_everybody_is_shown_them(record: Comparison, capsys: pytest.CaptureFixtu
     sides = ComparedRuns(Table(run_of(BEFORE)), Table(run_of(AFTER)))
     assert compare_page(sides)["changes"] == {"same": 1, "claims": 2, "verdicts": 1}
     cards = {card["id"]: card for card in sides.in_full(sides.changed)}
-    assert (cards["lost"]["change"], len(cards["both"]["claims"][0]["rows"])) == ("claims", 2)
+    assert (cards["lost"]["change"], len(tables_in(cards["both"]["claims"])[0])) == ("claims", 2)
 
 
 def moved(before: EvalRun, after: EvalRun) -> ClaimsMoved:

@@ -10,6 +10,7 @@ from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.schema import BINARY
+from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.serving import judge, rows
 
@@ -53,11 +54,11 @@ def test_the_page_of_a_run_says_what_the_summary_says() -> None:
     run = run_by_claims(espresso())
     outcome, result = run_page(Table(run))["claims"], missed_claims(run.results)
     assert result is not None
-    sentence, head, missed = outcome["blocks"][:3]
-    assert (sentence["text"], head["tone"], outcome["distinct"]) == (result.sentence, "strong", result.distinct)
-    assert [row[2:4] for row in missed["rows"]] == [[item.text, list(item.traces)] for item in result.missed]
-    tags = [block["rows"] for block in outcome["blocks"] if block.get("name") == "claims by tag"]
-    assert [row[1] for rows in tags for row in rows] == [item.counts.covered_share for item in result.tags]
+    assert outcome["html"].startswith(f"<p class=sentence dir=auto>{result.sentence}</p><h3")
+    missed, *_, tags = tables_in(outcome["html"])
+    assert outcome["distinct"] == result.distinct
+    assert [row[2:4] for row in missed] == [[item.text, ", ".join(item.traces)] for item in result.missed]
+    assert [row[1] for row in tags] == [f"{item.counts.covered_share:.3f}" for item in result.tags]
     assert result.sentence in run._repr_html_()
     assert run_page(Table(judge(rows()[:2])))["claims"] is None
     assert card_page(judge(rows()[:1]).results[0], BINARY, [], None, [])["claims"] is None
@@ -74,16 +75,16 @@ def test_two_runs_show_what_was_won_and_lost() -> None:
     before, after = run_by_claims(espresso()), run_by_claims(espresso(q1=CHANGED))
     sides = ComparedRuns(Table(before), Table(after))
     result = compare_page(sides)["claims"]
-    sentence, table = result
-    assert [row[0]["value"] for row in table["rows"]] == ["lost", "lost", "won"]
+    (table,) = tables_in(result)
+    assert [row[0] for row in table] == ["▼ lost", "▼ lost", "▲ won"]
     (record,) = before.compare(after).claims
-    assert sentence["text"] == f"{record.sentence}."
+    assert result.startswith(f"<p class=sentence dir=auto>{record.sentence}.</p>")
     assert (sides.opening("This run") or {})["claims"] == [record.sentence]
     cards = {card["id"]: card for card in sides.in_full(sides.changed)}
-    (table,) = cards["q1"]["claims"]
-    assert [row[4][:12] for row in table["rows"]] == ["An espresso ", "The crema is", "Between 18 a"]
+    (table,) = tables_in(cards["q1"]["claims"])
+    assert [row[4][:12] for row in table] == ["An espresso ", "The crema is", "Between 18 a"]
     plain = ComparedRuns(Table(judge(rows()[:2])), Table(judge(rows()[:2])))
-    assert compare_page(plain)["claims"] == []
+    assert compare_page(plain)["claims"] == ""
 
 
 def test_a_notebook_shows_the_claims_and_runs_nothing() -> None:

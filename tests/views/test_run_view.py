@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
@@ -24,9 +23,9 @@ from judge_eval.pages.runpage import run_page
 from judge_eval.pytest_plugin.assertions import failure_message
 from judge_eval.views import run as run_views
 from judge_eval.views.blocks import Remark
-from judge_eval.views.data import data_of
-from judge_eval.views.run import remarks_of, summary_view, terminal_view
+from judge_eval.views.run import remarks_of, terminal_view
 from judge_eval.views.terminal import for_terminal
+from tests.support.blocks_of_pages import data_of
 from tests.support.reports import run_report
 
 
@@ -40,8 +39,6 @@ def terminal(run: EvalRun) -> str:
 
 def media(run: EvalRun) -> dict[str, str]:
     """What each medium shows of a run, as the text that a person or a program reads."""
-    report = re.search(r'<script type="application/json" id="data">(.*?)</script>', run_report(run), re.DOTALL)
-    assert report is not None
     properties = ElementTree.fromstring(junit([], remarks_of(run.manifest))).iter("property")
     return {
         "terminal": terminal(run),
@@ -49,8 +46,7 @@ def media(run: EvalRun) -> dict[str, str]:
         "comment": pull_request_comment(run, None, []),
         "notebook": html.unescape(run._repr_html_()),
         "page": _texts(run_page(RunTable(run))["head"]["remarks"]),
-        "report": _texts(json.loads(report[1])["head"]["remarks"]),
-        "json": _texts(json.loads(json.dumps(data_of(summary_view(run))))),
+        "report": _texts(data_of(run_report(run))["head"]["remarks"]),
         "pytest": failure_message(run, {"AP@5": 1.0}, None),
         "junit": "\n".join(item.get("value") or "" for item in properties),
         "inspect": _texts(json.loads(inspect_log(run))["eval"]["metadata"]["remarks"]),

@@ -1,5 +1,5 @@
 import { el, phrase, quoted, PAGES } from "./dom.js";
-import { setToken } from "./source.js";
+import { inflate, setToken } from "./source.js";
 
 const root = el("div", { id: "app" });
 const embedded = document.getElementById("data");
@@ -19,7 +19,7 @@ function gateOf(gate) {
 
 async function start() {
   try {
-    const data = embedded && JSON.parse(embedded.textContent);
+    const data = embedded && (await inflate(JSON.parse(embedded.textContent)));
     const { page, script } = data || document.querySelector("meta[name=page]").dataset;
     if (!data) await import("./" + script);
     await PAGES.get(page)(root, data);

@@ -1,4 +1,4 @@
-import { el, quoted, phrase, num, signed, range, pvalue, table, plain } from "./dom.js";
+import { el, quoted, phrase, plain } from "./dom.js";
 
 const SIGNS = { "+": ["+", "yes"], "~": ["~", "some"], x: ["×", "against"], ".": ["·", "no"], "!": ["!", "failed"] };
 const SOME_CLAIMS = 12;
@@ -6,10 +6,6 @@ const SOME_CLAIMS = 12;
 function mark(sign) {
   const [glyph, kind] = SIGNS[sign];
   return el(`span.sq.${kind}`, { "aria-hidden": "true" }, glyph);
-}
-
-function marks(signs) {
-  return el("span.strip", null, [...signs].map(mark));
 }
 
 // What is to be heard, and read below the grid, of one cell.
@@ -97,42 +93,4 @@ export function claimGrid(told, chunks) {
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "claim"),
         columns.map((rank) => el("th", { scope: "col", role: "columnheader", title: rank ? plain(phrase("claims.column", { rank, id: chunks[rank - 1].id })) : phrase("claims.all_title") }, rank || "all")))), body)),
     more, detail);
-}
-
-// The blocks of a view: its sentences, strong ones as headings, and its tables with a cell for each kind of column.
-export function drawBlocks(blocks, label, heading = "h3") {
-  return blocks.map((block) => (block.type === "table" ? tableOf(block, label) : quoted(block.tone === "strong" ? heading : "p.sentence", block.text)));
-}
-
-const RIGHT = new Set(["number", "share", "count", "signed", "p"]);
-
-function tableOf(block, label) {
-  const columns = block.columns.map((column) => ({ name: column.name, right: RIGHT.has(column.kind) }));
-  return el("div.claimlist", null, table(columns, block.rows.map((row) => row.map((cell, i) => cellOf(block.columns[i], cell))), { label: label || block.name }),
-    block.rest && el("p.note", null, block.rest));
-}
-
-function cellOf(column, cell) {
-  if (cell && cell.tone === "plain") return cellOf(column, cell.value);
-  if (cell && cell.tone === "strong") return el("b.whole", null, cellOf(column, cell.value));
-  if (cell && cell.tone) return el(`b.whole.${cell.tone === "bad" ? "fail" : "pass"}`, null, cell.tone === "bad" ? "▼ " : "▲ ", cell.value);
-  if (column.kind === "strip") return heardStrip(cell);
-  if (typeof cell === "string" && cell.startsWith("█")) { // the number stands beside it
-    const bar = el("span.bar", { "aria-hidden": "true" });
-    bar.style.setProperty("--long", String(cell.length));
-    return bar;
-  }
-  if (column.kind.endsWith("interval")) return el("span.whole", null, range(cell, 3, column.kind === "interval" ? num : signed));
-  if (Array.isArray(cell)) return cell.map((id, i) => [i ? ", " : "", el("a", { href: "#" + encodeURIComponent(id) }, quoted("bdi", id))]);
-  if (column.kind === "number" || column.kind === "share") return num(cell);
-  if (column.kind === "signed") return signed(cell);
-  if (column.kind === "p") return pvalue(cell);
-  return typeof cell === "string" ? quoted(`span.column-${column.name.replace(/\W+/g, "-")}`, cell) : cell;
-}
-
-function heardStrip(signs) {
-  const node = marks(signs);
-  node.setAttribute("role", "img");
-  node.setAttribute("aria-label", [...signs].map((sign, i) => `${i + 1} ${phrase(`claims.said${sign}`)}`).join("; ") || phrase("claims.nothing"));
-  return node;
 }

@@ -1,9 +1,8 @@
-import { el, page, topBar, statusChip, quoted, link, num, signed, range, pvalue, phrase, failedNote, day, wayOf, changeOf, lessNote, table, typing, tagChip, plain } from "./dom.js";
+import { el, page, topBar, statusChip, quoted, link, num, signed, range, pvalue, phrase, failedNote, day, wayOf, changeOf, lessNote, table, typing, tagChip, plain, markup } from "./dom.js";
 import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
 import { EmbeddedCompare, ServedCompare } from "./source.js";
 import { clamped } from "./clamp.js";
-import { drawBlocks } from "./claims.js";
 
 
 function side(name, head, served) {
@@ -76,7 +75,7 @@ function changedCard(told, scales, lead, served, ids, words) {
       el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", changeOf("span.delta", delta, wayOf(delta, lead.less_is_better), lead.less_is_better)), quoted("span.cid", told.id))),
     clamped(quoted("h3.query", told.query), 2),
     pairStrips(told, scales, lead ? lead.cutoff : null),
-    drawBlocks(told.claims, phrase("comparepage.claims_of", { id: plain(told.id) })),
+    markup(told.claims),
     movedChunks(told, scales),
     el("details", null, el("summary", null, phrase("comparepage.all", { n: told.moves.length })), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }], rows, { label: phrase("comparepage.chunks", { id: plain(told.id) }) }),
       served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.a.id)}` }, phrase("comparepage.trace", { side: "A" })), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, phrase("comparepage.trace", { side: "B" })))));
@@ -146,13 +145,13 @@ export async function comparePage(root, source, served) {
       el("p", null, data.sentences.sides),
       el("ul", null, data.warnings.map((text) => quoted("li", text)))),
     names.length ? table(columns, rows, { label: phrase("comparepage.table") }) : el("p.note", null, data.sentences.nothing),
-    drawBlocks(data.whose),
+    markup(data.whose),
     el("details.about", null, el("summary", null, phrase("comparepage.sides")),
       el("div.help", null, el("dl", null, data.sentences.columns.map(([name, text]) => [el("dt", null, name), el("dd", null, text)]))),
       data.notes.map((text) => quoted("p.dim", text)),
       el("div.columns", null, side("A", a, served), side("B", b, served))),
-    data.claims.length > 0 && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), drawBlocks(data.claims)),
-    data.slices.length > 0 && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(data.slices, phrase("dom.slices"))),
+    data.claims && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), markup(data.claims)),
+    data.slices && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), markup(data.slices)),
     el("section", { id: "changed" }, el("h2", null, phrase("comparepage.heading")),
       data.sentences.part && el("p.note.left", null, data.sentences.part),
       el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, data.words[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),

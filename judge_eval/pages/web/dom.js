@@ -1,4 +1,4 @@
-// Making elements. Every text goes in as text; nothing here ever reads markup.
+// Making elements. Every text goes in as text; the one markup that is read is what Python wrote (`markup`).
 
 // Signs that would change how the text around them reads, or that cannot be seen.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2066-\u2069\ufeff]/g;
@@ -56,6 +56,13 @@ export function el(spec, props, ...children) {
   const node = document.createElement(tag || "div");
   if (classes.length) node.className = classes.join(" ");
   return fill(node, props, children);
+}
+
+// Blocks that Python wrote as HTML, with all text in them escaped.
+export function markup(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content;
 }
 
 export function svg(tag, props, ...children) {

@@ -1,5 +1,4 @@
-import { el, page, topBar, statusChip, quoted, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain } from "./dom.js";
-import { drawBlocks } from "./claims.js";
+import { el, page, topBar, statusChip, quoted, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain, markup } from "./dom.js";
 import { legend, meaning, square, whisker } from "./draw.js";
 import { strip } from "./strips.js";
 import { Blocks, api } from "./source.js";
@@ -183,7 +182,7 @@ export async function matrixPage(root, source, served) {
     el("details.abouts", null, el("summary", null, phrase("matrixpage.about")), el("div.columns", null, heads.map(about))),
     el("p.runkey", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
     names.length ? figures() : el("p.note", null, phrase("matrixpage.nothing")),
-    data.slices.length > 0 && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(data.slices, phrase("dom.slices"))),
+    data.slices && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), markup(data.slices)),
     el("section", { id: "traces", "aria-label": "Traces" }, el("h2", null, "Traces"),
       data.shown && el("p.note.left", null, phrase("matrixpage.shown", data.shown)),
       legend(scales[0], true),

@@ -1,5 +1,4 @@
-import { el, page, topBar, phrase, quoted } from "./dom.js";
-import { drawBlocks } from "./claims.js";
+import { el, page, topBar, phrase, quoted, markup } from "./dom.js";
 import { pageData } from "./source.js";
 
 // Several runs as one pool: its sentence, the bars of who found what, then each run's scores and what is missed.
@@ -9,8 +8,8 @@ export async function poolPage(root, data) {
   document.title = data.title;
   const [opening, ...others] = data.sections;
   root.replaceChildren(topBar(served), el("main", null,
-    el("header.head", null, quoted("h1", data.title), drawBlocks(opening.blocks.filter((block) => block.type !== "headline"), undefined, "h2")),
-    others.map((section) => el("section.pooled", null, section.name === "added" && el("p.note", null, phrase("poolpage.legend")), drawBlocks(section.blocks, undefined, "h2")))));
+    el("header.head", null, quoted("h1", data.title), markup(opening.html)),
+    others.map((section) => el("section.pooled", null, section.name === "added" && el("p.note", null, phrase("poolpage.legend")), markup(section.html)))));
   document.documentElement.dataset.ready = "true";
 }
 

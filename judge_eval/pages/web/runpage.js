@@ -1,6 +1,5 @@
-import { el, page, statusChip, topBar, link, quoted, num, shownMean, signed, range, pvalue, phrase, pieces, day, changeOf, table, tabs, themeButton, typing, tagChip } from "./dom.js";
+import { el, page, statusChip, topBar, link, quoted, num, shownMean, signed, range, pvalue, phrase, pieces, day, changeOf, table, tabs, themeButton, typing, tagChip, markup } from "./dom.js";
 import { whisker, histogram } from "./draw.js";
-import { drawBlocks } from "./claims.js";
 import { disagreements, failures, provenance } from "./runtabs.js";
 import { TraceList } from "./traces.js";
 import { againstWhat } from "./baselines.js";
@@ -60,7 +59,7 @@ function figures(data, list) {
         rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: phrase("runpage.by_tag", { name: metric }) }),
     rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, phrase("runpage.tags", { n: rest }))) || "");
     const sliced = data.slices[metric];
-    slices.replaceChildren(...(sliced ? [el("summary", null, phrase("dom.slices")), ...drawBlocks(sliced, phrase("dom.slices"))] : []));
+    slices.replaceChildren(...(sliced ? [el("summary", null, phrase("dom.slices")), markup(sliced)] : []));
     slices.hidden = !sliced;
   }
   draw();
@@ -118,8 +117,8 @@ export async function runPage(root, source, served) {
   }
   const told = tabs([
     { name: "traces", title: "Traces", badge: data.live || source.sample ? undefined : data.head.traces, draw: tracesTab },
-    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), drawBlocks(data.claims.blocks)) },
-    ...(figured && data.parts || []).map((part) => ({ name: part.title.toLowerCase(), title: part.title, draw: () => el("div.missed", null, drawBlocks(part.blocks)) })),
+    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), markup(data.claims.html)) },
+    ...(figured && data.parts || []).map((part) => ({ name: part.title.toLowerCase(), title: part.title, draw: () => el("div.missed", null, markup(part.html)) })),
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
     figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },
     figured && { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },

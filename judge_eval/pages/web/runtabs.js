@@ -1,5 +1,4 @@
-import { el, quoted, num, range, phrase, table } from "./dom.js";
-import { drawBlocks } from "./claims.js";
+import { el, quoted, num, range, phrase, table, markup } from "./dom.js";
 import { gradeWord } from "./draw.js";
 import { probabilities } from "./reliability.js";
 
@@ -29,7 +28,7 @@ export function disagreements(told) {
         told.figures.map((f) => [f.label, num(f.value), range(f.interval)]), { label: phrase("runtabs.figures") }),
       el("p.dim", null, phrase("runtabs.intervals")))),
     probabilities(told),
-    told.slices.length > 0 && el("details", { id: "agreement-slices" }, el("summary", null, phrase("dom.slices")), drawBlocks(told.slices, phrase("dom.slices"))),
+    told.slices && el("details", { id: "agreement-slices" }, el("summary", null, phrase("dom.slices")), markup(told.slices)),
     el("h3", null, phrase("runtabs.disagreements", { n: told.count })),
     told.list.length > 0 && table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "judge" }, { name: "human", right: true }, { name: "reason" }],
       told.list.map((d) => [traceLink(d.trace, d.rank), d.rank, quoted("bdi", d.chunk), `${d.relevant ? "+" : "·"} ${gradeWord(d.relevant, d.grade, null)} (${d.grade})`, d.label, quoted("span", d.reason)]), { label: "disagreements" }),

@@ -2,7 +2,7 @@ import { phrase } from "./dom.js";
 
 // Where a page's data come from: out of the file itself, or page by page from a server.
 
-async function inflate(base64) {
+export async function inflate(base64) {
   const bytes = Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
