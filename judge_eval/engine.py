@@ -156,7 +156,7 @@ class OpenTraces:
             else outcome
             for outcome in judged.judgment.outcomes
         )
-        judgment = judged.judgment.but(outcomes=outcomes)
+        judgment = judged.judgment.replace(outcomes=outcomes)
         self.done.append(Judged(judged.position, judged.trace, judgment))
 
 

@@ -39,9 +39,9 @@ class EvalRun(Run):
         made._input = rows
         return made
 
-    def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
+    def replace(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
         """Return the run with another manifest or other results."""
-        made = super().but(manifest, results)
+        made = super().replace(manifest, results)
         made._input = self._input
         return made
 

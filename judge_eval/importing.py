@@ -186,7 +186,7 @@ def _kept(run: Run, scorer: Scorer) -> tuple[Outcomes, dict[str, Recorded]]:
                 if threshold is not None:
                     outcome = threshold.decide(outcome)
             outcomes[result.trace_id, outcome.chunk_id] = outcome
-        judgments[result.trace_id] = Recorded(result.digest, result.judgment.but(parts={}))
+        judgments[result.trace_id] = Recorded(result.digest, result.judgment.replace(parts={}))
     return outcomes, judgments
 
 

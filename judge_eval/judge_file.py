@@ -120,7 +120,7 @@ class JudgeSpec(ModelSpec):
         # A key of a server is refused, as are unknown keys.
         data = {name: value for name, value in table.items() if name != "fitted"}
         if "fit" in data:
-            return cls.of_cascade(cascade_of_data(data, where)).but(file=where)
+            return cls.of_cascade(cascade_of_data(data, where)).replace(file=where)
         _check_names(data, cls, where)
         members = data.get("member", [])
         if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
@@ -142,7 +142,7 @@ class JudgeSpec(ModelSpec):
             raise ConfigError(f"{where}: {', '.join(sorted(single))}: a cascade is of two judges asked once")
         if (spec.cheap is None) is not (spec.strong is None):
             raise ConfigError(f"{where}: a cascade needs both tables, [cheap] and [strong]")
-        return spec.but(file=where)
+        return spec.replace(file=where)
 
     @classmethod
     def of_cascade(cls, file: CascadeFile) -> JudgeSpec:
@@ -183,15 +183,17 @@ class JudgeSpec(ModelSpec):
             if value is not None and value != known and (known is not None or self.fitted is not None):
                 stated = "none: everything is escalated" if known is None else known
                 raise ConfigError(f"{option(name, value)}: {where} says {stated}; leave one of the two out")
-        cheap = cheap.but(
+        cheap = cheap.replace(
             prompt=_prompt(flags.get("cascade_prompt"), cheap.prompt),
             mode=cheap.mode or flags.get("cascade_mode"),
             base_url=flags.get("cascade_url") or cheap.base_url,
             params={**cheap.params, **_cascade_params(flags)},
         )
-        strong = strong.but(prompt=_prompt(flags.get("prompt"), strong.prompt), mode=strong.mode or flags.get("mode"))
+        strong = strong.replace(
+            prompt=_prompt(flags.get("prompt"), strong.prompt), mode=strong.mode or flags.get("mode")
+        )
         layout = flags.get("layout") or "question"
-        return self.but(
+        return self.replace(
             cheap=cheap,
             strong=strong,
             threshold=self.threshold if self.fitted else self.threshold or flags.get("cascade_threshold"),
@@ -327,7 +329,9 @@ class JudgeSpec(ModelSpec):
                 members["strong"] = own
             return models, judge, replace(options, members=members)
         # What is given beside the file takes the place of what it says, and is compared with the fit.
-        strong = strong.but(base_url=options.base_url or strong.base_url, params={**strong.params, **options.params})
+        strong = strong.replace(
+            base_url=options.base_url or strong.base_url, params={**strong.params, **options.params}
+        )
         members = {
             "cheap": cheap.options(options, self.file, merge=False),
             "strong": strong.options(options, self.file),

@@ -196,7 +196,7 @@ def begin_project(tables: Mapping[str, Any] | None = None, file: Path | str = ""
                 f"{file}: provider.{name}: a project's file may not name a command that is run; write the "
                 f"provider into {user_config()}, or give {option('key_command', 'COMMAND')}"
             )
-        _project[name] = entry.but(file=str(file))
+        _project[name] = entry.replace(file=str(file))
 
 
 def _user_table(name: str) -> Any:

@@ -140,7 +140,7 @@ class Record(BaseModel):
         check_single_keys(data, read_json(data))
         return record
 
-    def but(self, **fields: Any) -> Self:
+    def replace(self, **fields: Any) -> Self:
         """Return the record with other values of some fields, which are not checked."""
         return self.model_copy(update=fields)
 

@@ -510,7 +510,7 @@ def _is_canonical(chunk: Any) -> bool:
 def _chunk_data(chunk: Any, rank: int) -> Any:
     """Accept a `Chunk`, its plain data, a string, or the document object of another library."""
     if isinstance(chunk, Chunk):
-        return chunk if chunk.id else chunk.but(id=f"c{rank}")
+        return chunk if chunk.id else chunk.replace(id=f"c{rank}")
     if isinstance(chunk, str):
         return {"id": f"c{rank}", "text": chunk}
     if not isinstance(chunk, Mapping):

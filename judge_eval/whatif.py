@@ -165,7 +165,7 @@ class NewLists:
         known = _Known(self, evaluator.check)
         context = replace(evaluator.calling(), driver=known)
         manifest = begin(Dataset(name=name, traces=len(self.read)), context, evaluator.intervals)
-        manifest = manifest.but(label=kept.label, tags=tuple(kept.tags))
+        manifest = manifest.replace(label=kept.label, tags=tuple(kept.tags))
         journal, rows = open_journal(manifest, root, None, context)
         first = journal.manifest if journal else manifest
         session = known.session = RunSession(first, context, journal, shown_by_default(), rows=rows)
@@ -208,7 +208,7 @@ class _Known:
                 position += 1
         judge = self.session.context.judge.describe()
         judge["imported"] = {**judge["imported"], "verdicts": verdicts}
-        self.session.manifest = self.session.manifest.but(judge=judge)
+        self.session.manifest = self.session.manifest.replace(judge=judge)
 
     async def __aenter__(self) -> Self:
         return self

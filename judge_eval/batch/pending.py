@@ -289,7 +289,7 @@ def storable_judge(spec: JudgeSpec) -> JudgeSpec:
     prompt = spec.prompt
     if prompt is not None and prompt.startswith("file:"):
         prompt = f"file:{Path(prompt[5:]).absolute()}"
-    return spec.but(prompt=prompt)
+    return spec.replace(prompt=prompt)
 
 
 def storable_url(url: str | None) -> str | None:

@@ -71,7 +71,7 @@ def bias(
         with judging.evaluator(calling, numbers, ["RR"]) as evaluator, watching(quiet) as evaluator.watch:
             edits = Prober(evaluator, EDITS, seed).probe([result.trace for result in run.results], limit=limit)
     if json_:
-        give_json(report.but(edits=edits).model_dump_json(indent=2))
+        give_json(report.replace(edits=edits).model_dump_json(indent=2))
         return
     show(bias_view(report))
     if edits is not None:

@@ -114,7 +114,7 @@ def chunks_to_ask(moved: Moved, runs: Sequence[Run], metric: Metric, count: int)
     traces = []
     for pair, of_trace in sorted(chosen.items()):
         trace = runs[0].results[int(moved.pairing.a[pair])].trace
-        traces.append(trace.but(chunks=tuple(trace.chunks[rank] for rank in sorted(of_trace))))
+        traces.append(trace.replace(chunks=tuple(trace.chunks[rank] for rank in sorted(of_trace))))
     return traces
 
 
@@ -442,4 +442,4 @@ def _widened(part: DifferencePart, down: float, up: float) -> DifferencePart:
     if part.interval is None or part.lower is None or part.upper is None:
         return part
     ends_ = part.interval[0] + down, part.interval[1] + up
-    return part.but(interval=ends_, lower=part.lower + down, upper=part.upper + up)
+    return part.replace(interval=ends_, lower=part.lower + down, upper=part.upper + up)

@@ -81,7 +81,7 @@ def compare(
     asked = None if again is None else verdict_table(again, (), key)
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
     slices = tuple(slices_between(candidates, moves, by)) if by else ()
-    return made.but(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
+    return made.replace(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
 
 
 def _check_common(baseline: Run, run: Run, moved: Moved) -> None:

@@ -92,7 +92,7 @@ class ClaimsFile:
                 "missing and leaves the rest as it is",
                 field="claims",
             )
-        filled = trace.but(claims=claims)
+        filled = trace.replace(claims=claims)
         filled.__dict__.pop("digest", None)  # which is over the claims too
         return filled
 

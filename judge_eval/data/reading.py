@@ -372,10 +372,10 @@ class RowReader:
         if self.shape is None and any(reading):
             raise _read_already()
         if options.depth is not None and len(trace.chunks) > options.depth:
-            trace = trace.but(chunks=trace.chunks[: options.depth])
+            trace = trace.replace(chunks=trace.chunks[: options.depth])
             trace.__dict__.pop("digest", None)  # of all its chunks
         if options.origin:
-            trace = trace.but(origin={**options.origin, **trace.origin})
+            trace = trace.replace(origin={**options.origin, **trace.origin})
         try:
             check_limits(trace)  # it may have been copied, or its metadata filled, since it was made
         except ValueError as error:

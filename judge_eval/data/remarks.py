@@ -91,7 +91,7 @@ class TraceIds:
                 count += 1
             self._equal[trace.id] = count
             digest = trace.digest
-            trace = trace.but(id=f"{trace.id}-{count}")
+            trace = trace.replace(id=f"{trace.id}-{count}")
             trace.__dict__["digest"] = digest
             if self._on_remark is not None:
                 self._on_remark(EQUAL, number)

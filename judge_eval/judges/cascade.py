@@ -89,7 +89,7 @@ class WholeTraces(JudgeAround):
         if earlier.parts or not earlier.open:
             return (yield from plan_of(self.judge, trace, earlier))
         judgment = yield from self.inquire(trace, earlier.known)
-        return judgment.but(calls=join_calls(trace, earlier.calls, judgment.calls))
+        return judgment.replace(calls=join_calls(trace, earlier.calls, judgment.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Cascade:
         second = yield from route_plan(plan, self.routes[1])
         judgment = self._conclude(trace, first, second, kept, {})
         votes = {stage: self._votes(stage, earlier, column, reopened) for stage, column in judgment.votes.items()}
-        return judgment.but(votes=votes)
+        return judgment.replace(votes=votes)
 
     def _cheap_again(
         self, trace: schema.Trace, earlier: schema.Judgment, stands: Mapping[str, schema.Verdict]
@@ -294,7 +294,7 @@ class Cascade:
             return (yield from route_plan(plan_of(self.cheap, trace, _filled(before, known)), self.routes[0]))
         first = yield from route_plan(self.cheap.inquire(trace, {}), self.routes[0])
         calls = join_calls(trace, () if part is None else part.calls, first.calls)
-        return _filled(first, verdicts).but(calls=calls)
+        return _filled(first, verdicts).replace(calls=calls)
 
     def _votes(
         self, stage: str, earlier: schema.Judgment, column: tuple[int | None, ...], reopened: Set[str]
@@ -347,7 +347,7 @@ class Cascade:
 
 
 def _of_stage(outcome: schema.Outcome, stage: schema.Stage) -> schema.Outcome:
-    return outcome.but(stage=stage) if outcome.kind == "verdict" else outcome
+    return outcome.replace(stage=stage) if outcome.kind == "verdict" else outcome
 
 
 def _short_of_votes(judgment: schema.Judgment) -> set[str]:
@@ -357,7 +357,7 @@ def _short_of_votes(judgment: schema.Judgment) -> set[str]:
 def _filled(judgment: schema.Judgment, known: Mapping[str, schema.Outcome]) -> schema.Judgment:
     parts = {name: _filled(part, known) for name, part in judgment.parts.items()}
     outcomes = tuple(known.get(outcome.chunk_id, outcome) for outcome in judgment.outcomes)
-    return judgment.but(outcomes=outcomes, parts=parts)
+    return judgment.replace(outcomes=outcomes, parts=parts)
 
 
 def _vote(outcome: schema.Outcome, asked: bool) -> int | None:

@@ -146,7 +146,7 @@ class Together:
     def take(self, covered: Mapping[str, bool], request: Request, reply: Completion) -> None:
         """Store what a reply says; its call is about all chunks."""
         chunk_ids = tuple(chunk_id for question in self.passages for chunk_id in question.chunk_ids)
-        self.call = call_of(request, reply).but(chunk_ids=chunk_ids)
+        self.call = call_of(request, reply).replace(chunk_ids=chunk_ids)
         self.covered |= covered
 
     def request(

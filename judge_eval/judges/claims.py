@@ -363,7 +363,7 @@ class Claims(prompted.PromptJudge):
 
 
 def _unruled(chunk_id: str, known: Mapping[str, Verdict], failure: NoVerdict) -> Outcome:
-    return known.get(chunk_id) or failure.but(chunk_id=chunk_id)
+    return known.get(chunk_id) or failure.replace(chunk_id=chunk_id)
 
 
 def _judgment(

@@ -62,7 +62,7 @@ class ImportedVerdicts:
         if same or outcome.kind == "no_verdict" or not outcome.evidence:
             return outcome
         stands = evidence_found(outcome.evidence, Passage(chunk.text, chunk.title))
-        return outcome.but(evidence_found=stands)
+        return outcome.replace(evidence_found=stands)
 
 
 def _beside(judgment: Judgment, trace: Trace) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def resume_by_verdicts(
     known = earlier.known
     split: list[Call] = []
     if earlier.claims is not None and trace.claims is None:  # the verdicts are given by these
-        trace = trace.but(claims=earlier.claims.claims)
+        trace = trace.replace(claims=earlier.claims.claims)
         # Its call is about all chunks and stands before all others; it is kept also if no verdict was given.
         every = {chunk.id for chunk in trace.chunks}
         split = [call for call in earlier.calls[:1] if every == set(call.chunk_ids)]
@@ -180,7 +180,7 @@ def resume_by_verdicts(
             for place, (chunk, vote) in enumerate(zip(trace.chunks, column, strict=True))
         )
     calls = join_calls(trace, (*split, *answered), judgment.calls)
-    return judgment.but(calls=calls, votes=votes)
+    return judgment.replace(calls=calls, votes=votes)
 
 
 def join_calls(trace: Trace, earlier: Sequence[Call], later: Sequence[Call]) -> tuple[Call, ...]:

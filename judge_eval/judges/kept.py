@@ -42,7 +42,7 @@ class KeptVerdicts(JudgeAround):
         outcomes_known = ((chunk.id, self._known(trace.id, chunk)) for chunk in trace.chunks)
         kept = {id_: each for id_, each in outcomes_known if each is not None and each.kind == "verdict"}
         judgment: Judgment = yield from self.judge.inquire(trace, {**kept, **known})
-        return judgment.but(parts={})
+        return judgment.replace(parts={})
 
     def is_complete(self, trace: Trace, earlier: Judgment) -> bool:  # noqa: ARG002
         """Tell whether each chunk has a verdict."""

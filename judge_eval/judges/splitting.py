@@ -79,7 +79,7 @@ class Splitting:
             failure = schema.NoVerdict(chunk_id="", why="unjudged", detail="the reference was split, nothing else")
         return schema.Judgment(
             trace_id=trace.id,
-            outcomes=tuple(failure.but(chunk_id=chunk.id) for chunk in trace.chunks),
+            outcomes=tuple(failure.replace(chunk_id=chunk.id) for chunk in trace.chunks),
             claims=None if split.claims is None else schema.ClaimsJudged(claims=split.claims),
         )
 

@@ -63,7 +63,7 @@ class KnownChunks:
             if not self._counted[place]:
                 self._counted[place] = True
                 outcome, name, grade = self._outcomes[place], self.joined.chunk_ids[place], self._grades[place]
-                outcome = outcome if outcome.chunk_id == name else outcome.but(chunk_id=name)
+                outcome = outcome if outcome.chunk_id == name else outcome.replace(chunk_id=name)
                 self._outcomes[place] = outcome if grade < 0 else settled(outcome, grade, self.joined.scale)
         return tuple([self._outcomes[place] for place in places])
 

@@ -223,7 +223,7 @@ def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
         clusters=pool.clusters,
         tags=pool.tags,
         limits=limits_of(str(metric), values, ends),
-    ).but(definition=metric.definition, headline="bounds" if bounds and failed > MOST_FAILED else "mean")
+    ).replace(definition=metric.definition, headline="bounds" if bounds and failed > MOST_FAILED else "mean")
 
 
 def undiscovered(pool: Pool) -> Undiscovered:
@@ -259,7 +259,7 @@ def scored_against(run: AnyRun, pool: Pool, metrics: Sequence[str | Metric] | No
     names = [system.name for system in pool.systems]
     note = {"systems": names, "depth": pool.depth, "questions": len(pool.questions), "left_out": results.left_out}
     judge = {**run.manifest.judge, "pool": note}
-    scored = run.but(run.manifest.model_copy(update={"judge": judge}), results)
+    scored = run.replace(run.manifest.model_copy(update={"judge": judge}), results)
     return rescore(scored, metrics or pool_metrics(default_cutoff(pool)))
 
 

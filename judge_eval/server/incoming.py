@@ -79,7 +79,7 @@ def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str],
             raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
         fields = {"label": sent.label, "href": sent.href, "tags": sent.tags, "baseline": baseline}
     submission = Submission.parse({**fields, "traces": traces[:1]})
-    return submission.but(traces=tuple(traces))
+    return submission.replace(traces=tuple(traces))
 
 
 def read_upload(body: bytes) -> Upload:
@@ -97,7 +97,7 @@ def read_upload(body: bytes) -> Upload:
             results.append(_make(TraceResult, value, where))
     if manifest is None:
         raise DataError("this field is required", field="manifest")
-    return Upload(manifest=manifest, results=()).but(results=tuple(results))
+    return Upload(manifest=manifest, results=()).replace(results=tuple(results))
 
 
 def _parts(body: bytes, lists: Mapping[str, type[ApiRecord]], most: int) -> Iterator[tuple[str, int | None, Any]]:

@@ -56,7 +56,7 @@ def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
     for field, fault in _faults(manifest, results):
         raise DataError(fault, field=f"manifest.{field}")
     try:
-        plain = manifest.under_way().but(id=run_id)
+        plain = manifest.under_way().replace(id=run_id)
         run = rescore(EvalRun(plain, results), manifest.metrics)
         lines = [encode(result) for result in run.results]
     except (RunError, ConfigError, ValueError, OverflowError) as error:

@@ -79,7 +79,7 @@ class Submissions:
                 baseline = self.library.find(submission.baseline)[1].id
             sent = {"label": submission.label, "href": submission.href, "tags": submission.tags, "baseline": baseline}
             sent["status"] = "submitted"
-            manifest = self.evaluator.begin(source.survey()).but(**sent)
+            manifest = self.evaluator.begin(source.survey()).replace(**sent)
             files = {
                 TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
                 NOTES: b"{}",
@@ -170,7 +170,7 @@ class Submissions:
 
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
-    changed = manifest.but(status=status, finished=finished)
+    changed = manifest.replace(status=status, finished=finished)
     write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
     return changed
 

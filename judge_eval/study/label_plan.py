@@ -97,7 +97,7 @@ class LabelPlanner:
     def __init__(self, run: Run, metric: str, pilot: Labels | None = None, *, seed: int = 0) -> None:
         names = run.manifest.metrics
         run = run if metric in names else rescore(run, [*names, metric])
-        self.run = run.but(results=tuple(run.results))  # read once: each simulated draw goes through them
+        self.run = run.replace(results=tuple(run.results))  # read once: each simulated draw goes through them
         self.metric, self.pilot, self._seed = metric, pilot, seed
         self._worth: dict[str, ChunkWorth] = {}
         own, rng = scale_of(self.run), np.random.default_rng(seed)

@@ -153,7 +153,7 @@ def test_a_stage_that_was_never_asked_is_no_other_judge() -> None:
         with Evaluator(models, judge=judge, metrics=METRICS, cache=False) as evaluator:
             run = evaluator.evaluate(traces_of(dict.fromkeys(NAMES, "a")))
         backend = {"provider": "panel", "members": {"cheap": {"model": "c"}, "strong": {"model": "s"}}}
-        runs.append(run.but(manifest=run.manifest.but(backend=backend)))
+        runs.append(run.replace(manifest=run.manifest.replace(backend=backend)))
     assert [run.manifest.tally.served for run in runs[:2]] == [("cheap-1",), ("cheap-1", "strong-1")]
     for first, second in ((0, 1), (1, 0)):
         result = compare(runs[first], runs[second])

@@ -168,12 +168,12 @@ def test_a_failed_gate_stands_first_in_the_same_words() -> None:
     first, *_ = ET.fromstring(junit(checks)).iter("failure")
     assert first.attrib["message"].splitlines() == [title, *lines[:-1]]
     assert ET.fromstring(junit(checks))[0][0].attrib["name"].startswith("max-drop")
-    for shown in (checks, result.but(checks=tuple(checks))):
+    for shown in (checks, result.replace(checks=tuple(checks))):
         html = shown._repr_html_()
         assert html.startswith(f"<div><p><b>{title}</b></p>")
         places = [html.index(escape(line)) for line in lines]
         assert places == sorted(places)
-    kept = result.but(checks=tuple(check_gates([after], Gates(fail_under=("AP@3=0.2",)), result)))  # type: ignore[list-item]
+    kept = result.replace(checks=tuple(check_gates([after], Gates(fail_under=("AP@3=0.2",)), result)))  # type: ignore[list-item]
     assert kept._repr_html_().index("Gate passed") > kept._repr_html_().index("t00")
 
 

@@ -29,7 +29,7 @@ def lasting(run: EvalRun) -> EvalRun:
     """Give a run the same id and times whenever it is made."""
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     update = {"id": "00000000-0000-4000-8000-000000000000", "created": moment, "finished": moment}
-    return run.but(run.manifest.model_copy(update=update))
+    return run.replace(run.manifest.model_copy(update=update))
 
 
 @pytest.fixture(scope="module")

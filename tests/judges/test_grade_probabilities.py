@@ -78,7 +78,7 @@ def test_a_stored_run_has_them_again(tmp_path: Path, columnar: bool) -> None:
 def test_a_run_of_before_is_read_and_not_guessed_at(tmp_path: Path) -> None:
     """Lines without the field are read; EDCG is theirs, and ENDCG is refused with what to do."""
     run = judged(tmp_path)
-    old = run.but(run.manifest, [_without(result) for result in run.results])
+    old = run.replace(run.manifest, [_without(result) for result in run.results])
     assert {v.grade_probabilities for v in verdicts(old)} == {None}
     assert rescore(old, ["EDCG@3"]).aggregates["EDCG@3"] == rescore(run, ["EDCG@3"]).aggregates["EDCG@3"]
     with pytest.raises(JudgeEvalError, match=r"not one of each grade.*gain=binary"):

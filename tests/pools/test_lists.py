@@ -189,8 +189,10 @@ def test_lists_that_cannot_be_made_leave_no_folder(tmp_path: Path) -> None:
     """A chunk without a score far down ends the what-if; no half run stays behind."""
     systems: list[list[list[Row]]] = [[[("d0", 1.0, 1)]] * 3, [[("d1", 1.0, 0)], [("d2", 2.0, 1)], [("d3", 2.0, 1)]]]
     runs = runs_of(systems)
-    bare = runs[1].results[2].trace.but(chunks=tuple(c.but(score=None) for c in runs[1].results[2].trace.chunks))
-    results = [*runs[1].results[:2], runs[1].results[2].but(trace=bare)]
+    bare = (
+        runs[1].results[2].trace.replace(chunks=tuple(c.replace(score=None) for c in runs[1].results[2].trace.chunks))
+    )
+    results = [*runs[1].results[:2], runs[1].results[2].replace(trace=bare)]
     with mock.patch.object(joining, "BLOCK", 1), pytest.raises(DataError, match="trace 'q2': a chunk has no score"):
-        what_if([runs[0], runs[1].but(results=results)], fuse="combsum", out=tmp_path)
+        what_if([runs[0], runs[1].replace(results=results)], fuse="combsum", out=tmp_path)
     assert [*tmp_path.iterdir()] == []

@@ -37,7 +37,7 @@ def judged() -> EvalRun:
 
 def started(root: Path, run: EvalRun) -> Journal:
     """Begin a run's folder as a process does that judges."""
-    manifest = run.manifest.under_way("running").but(finished=None, aggregates={})
+    manifest = run.manifest.under_way("running").replace(finished=None, aggregates={})
     return Journal(root / "run", manifest)
 
 

@@ -57,7 +57,7 @@ def test_the_servers_rule_for_chunks_without_text_is_that_of_submissions(
     """`serve --blank irrelevant` judges submitted chunks without text so; else they have no verdict."""
     evaluator = Evaluator("fake/overlap", blank=blank, cache=False)
     submissions = Submissions(Library(tmp_path), evaluator, ServerLimits())
-    submitted = submissions.submit(Submission(traces=(trace().but(chunks=(Chunk(id="c", text=" "),)),)))
+    submitted = submissions.submit(Submission(traces=(trace().replace(chunks=(Chunk(id="c", text=" "),)),)))
     (folder,) = (path for path in tmp_path.iterdir() if path.name[0] != ".")
     run = evaluator.evaluate(folder / "submission.jsonl", resume=folder)
     assert run.manifest.judge == submitted.judge

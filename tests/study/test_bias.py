@@ -115,8 +115,9 @@ def test_a_source_is_held_against_the_most_frequent_one() -> None:
     data = traces(60)
     sources = {(t.id, c.id): ("faq", "wiki", "wiki", "manual")[k % 4] for t in data for k, c in enumerate(t.chunks)}
     named = [
-        t.but(
-            chunks=tuple(c.but(metadata={"source": sources[t.id, c.id]}) for c in t.chunks), metadata={"language": "en"}
+        t.replace(
+            chunks=tuple(c.replace(metadata={"source": sources[t.id, c.id]}) for c in t.chunks),
+            metadata={"language": "en"},
         )
         for t in data
     ]

@@ -46,5 +46,5 @@ def test_ids_that_a_spreadsheet_changes_are_named() -> None:
     """Ids that read like numbers or dates are listed, others are not."""
     chosen = draw_sample(RUN, 1).chosen
     assert ids_changed_by_spreadsheets(chosen) == []
-    odd = chosen[0].result.but(trace_id="1e5")
+    odd = chosen[0].result.replace(trace_id="1e5")
     assert ids_changed_by_spreadsheets([type(chosen[0])(odd, 1.0)]) == ["1e5"]

@@ -200,7 +200,7 @@ def test_asking_for_probabilities_changes_no_grade() -> None:
     asked = {"params": {"logprobs": "true", "top_logprobs": "5"}}
     for result, given, fits in ((threshold_of(run), run, True), (learnt(sure), sure, False)):
         backend = {**given.manifest.backend, **asked}
-        other = given.but(given.manifest.model_copy(update={"backend": backend}))
+        other = given.replace(given.manifest.model_copy(update={"backend": backend}))
         if fits:
             rescore(other, ["P@3"], calibration=result)
         else:
@@ -259,7 +259,7 @@ def test_verdicts_of_nobody_known_are_refused() -> None:
     run = likely_run()
     result = learnt(run)
     backend = {**run.manifest.backend, "provider": "import"}
-    given = run.but(run.manifest.model_copy(update={"backend": backend}))
+    given = run.replace(run.manifest.model_copy(update={"backend": backend}))
     with pytest.raises(DataError, match="their model and prompt are not known"):
         rescore(given, ["SoftP@5"], calibration=result)
     with pytest.raises(DataError, match="their model and prompt are not known"):

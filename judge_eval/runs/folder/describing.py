@@ -196,7 +196,7 @@ def _as_judged(m: Manifest) -> Manifest:
     """Return the manifest with who gave the verdicts that a run of new lists was made of."""
     source = imported_from(m)
     run = source.get("run") if "what_if" in source else None
-    return m.but(judge=run["judge"], backend=run["backend"]) if isinstance(run, dict) else m
+    return m.replace(judge=run["judge"], backend=run["backend"]) if isinstance(run, dict) else m
 
 
 def who_judged(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -35,8 +35,8 @@ def manifest_digest(manifest: Manifest) -> str:
 
 def with_digests(manifest: Manifest, files: Mapping[str, FileDigest]) -> Manifest:
     """Return the manifest of a run that has ended, with the digests of its files and of itself."""
-    ended = manifest.but(files=dict(files))
-    return ended.but(digest=manifest_digest(ended))
+    ended = manifest.replace(files=dict(files))
+    return ended.replace(digest=manifest_digest(ended))
 
 
 def finished_manifest(manifest: Manifest, folder: Path) -> Manifest:

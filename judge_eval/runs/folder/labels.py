@@ -106,7 +106,7 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 def with_labels(run: AnyRun) -> AnyRun:
     """Return the run with later labels in place of those of its dataset."""
     labels = {key: label.label or 0 for key, label in given_labels(run.folder).items()} if run.folder else {}
-    return run.but(results=Labelled(run.results, labels)) if labels else run
+    return run.replace(results=Labelled(run.results, labels)) if labels else run
 
 
 class Labelled(Sequence[TraceResult]):
@@ -131,5 +131,5 @@ class Labelled(Sequence[TraceResult]):
         if result.trace_id not in self._traces:
             return result
         labelled = ((chunk, self.labels.get((result.trace_id, chunk.id))) for chunk in result.trace.chunks)
-        chunks = tuple(chunk if label is None else chunk.but(label=label) for chunk, label in labelled)
-        return result.but(trace=result.trace.but(chunks=chunks))
+        chunks = tuple(chunk if label is None else chunk.replace(label=label) for chunk, label in labelled)
+        return result.replace(trace=result.trace.replace(chunks=chunks))

@@ -407,7 +407,7 @@ class Manifest(Record):
 
     def under_way(self, status: Status | None = None) -> Self:
         """Return the manifest without digests, since what they are of is still written; perhaps with another status."""
-        return self.but(status=status or self.status, files={}, digest=None)
+        return self.replace(status=status or self.status, files={}, digest=None)
 
     @property
     def is_whole(self) -> bool:

@@ -40,13 +40,15 @@ class Run:
         check_length(folder / RESULTS, manifest)
         return cls(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
-    def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
+    def replace(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
         """Return the run with another manifest or other results."""
         return type(self)(manifest or self.manifest, self.results if results is None else results, self.folder)
 
     def sliced(self, *by: SliceBy) -> Self:
         """Return the run so that all that shows it shows every figure by slice too."""
-        return self.but(self.manifest.but(intervals=self.manifest.intervals.but(by=tuple(dict.fromkeys(by)))))
+        return self.replace(
+            self.manifest.replace(intervals=self.manifest.intervals.replace(by=tuple(dict.fromkeys(by))))
+        )
 
     def __getitem__(self, metric: str) -> float | None:
         """Return a metric's mean over the traces that have a value, or None if none has.

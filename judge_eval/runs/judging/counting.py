@@ -102,7 +102,7 @@ class Counting:
     def tally(self) -> Tally:
         """Return what the run took in all its sessions, and what failed in it."""
         served = served_names([self.before.served, self._outcomes.served])
-        return self.taken().but(**self._outcomes.tally(), served=served)
+        return self.taken().replace(**self._outcomes.tally(), served=served)
 
     def taken(self) -> Tally:
         """Return what the calls of all sessions took, without the outcomes."""
@@ -148,7 +148,7 @@ def with_paid(tally: Tally, paid: Tally) -> Tally:
         return tally
     added = total([tally, paid])
     names = ("calls", "input_tokens", "output_tokens", "cost")
-    return tally.but(**{name: getattr(added, name) for name in names})
+    return tally.replace(**{name: getattr(added, name) for name in names})
 
 
 _MOST = 4096

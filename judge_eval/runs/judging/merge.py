@@ -45,7 +45,7 @@ def merge(
     runs = _fitting(runs, partial)
     first = runs[0][1]
     shard = _together([m.dataset.shard for _, m in runs if m.dataset.shard])
-    manifest = first.but(
+    manifest = first.replace(
         id=str(uuid.uuid4()),
         label=label if label is not None else _agreed([m.label for _, m in runs]),
         baseline=_agreed([m.baseline for _, m in runs]),
@@ -54,7 +54,7 @@ def merge(
         status="done" if all(m.is_whole for _, m in runs) else "incomplete",
         created=min(m.created for _, m in runs),
         finished=max(m.finished for _, m in runs if m.finished is not None),
-        dataset=first.dataset.but(shard=shard),
+        dataset=first.dataset.replace(shard=shard),
         tally=total([m.tally for _, m in runs]),
     )
     folder = Path(out) / folder_name(manifest)
@@ -63,7 +63,9 @@ def merge(
         try:
             index, beyond = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
-            manifest = manifest.but(tally=manifest.tally.but(beyond=beyond), **figures(index, scorer, first.intervals))
+            manifest = manifest.replace(
+                tally=manifest.tally.replace(beyond=beyond), **figures(index, scorer, first.intervals)
+            )
             manifest = finished_manifest(manifest, folder)
             # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
@@ -87,9 +89,9 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
     first_folder, first = runs[0]
     faults = []
     for folder, manifest in runs[1:]:
-        plain = manifest.but(dataset=manifest.dataset.but(shard=first.dataset.shard))
+        plain = manifest.replace(dataset=manifest.dataset.replace(shard=first.dataset.shard))
         difference = differences(first, plain)
-        if manifest.intervals.but(by=()) != first.intervals.but(by=()):
+        if manifest.intervals.replace(by=()) != first.intervals.replace(by=()):
             difference = f"{difference}; the intervals differ" if difference else "the intervals differ"
         if difference:
             faults.append(f"{folder} is not of the same run as {first_folder}: {difference}")

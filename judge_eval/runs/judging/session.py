@@ -141,7 +141,7 @@ class Paid:
         """Return what was paid in all."""
         rest = self._rest
         cost = context.stack.cost_of(rest.input_tokens, rest.output_tokens) if rest.calls else 0.0
-        return total([self._tally, rest.but(cost=cost)])
+        return total([self._tally, rest.replace(cost=cost)])
 
 
 class EarlierRows:
@@ -186,7 +186,7 @@ class EarlierRows:
         """Complete the manifest, after all rows, with what a kill left out."""
         if self._paid is not None:
             self.counting.before = with_paid(self._paid.tally(self._context), self._context.paid)
-            manifest = manifest.but(tally=self.counting.tally())
+            manifest = manifest.replace(tally=self.counting.tally())
         return manifest
 
 
@@ -271,7 +271,7 @@ class RunSession:
         """Return a session that continues after this one; None if it could correct nothing."""
         if self.manifest.imported or not self._counting.few_unreadable:
             return None
-        manifest = self.manifest.but(status="running", finished=None)
+        manifest = self.manifest.replace(status="running", finished=None)
         rows, memory = EarlierRows(self.context, manifest), self._memory.values()
         for result in memory:
             rows.take(result)
@@ -332,7 +332,7 @@ class RunSession:
             self.watch(self._counting.progress(self.folder))
         if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
             self._noted = monotonic()
-            self.manifest = self.manifest.but(tally=self._counting.tally())
+            self.manifest = self.manifest.replace(tally=self._counting.tally())
             self.journal.write_manifest(self.manifest)
         if undefined and not quietly:  # what was paid for is kept by now
             raise MetricError(f"{undefined[0]}; every verdict is kept: `score` computes other metrics of them")
@@ -349,8 +349,10 @@ class RunSession:
             dataset = self.manifest.dataset
             if not dataset.digest and status in ("done", "incomplete"):
                 seen, remarks = self.fingerprint, (*self.remarks.sentences(), *self.order.sentences())
-                dataset = dataset.but(digest=seen.hexdigest(), traces=seen.traces, chunks=seen.chunks, remarks=remarks)
-            self.manifest = self.manifest.but(
+                dataset = dataset.replace(
+                    digest=seen.hexdigest(), traces=seen.traces, chunks=seen.chunks, remarks=remarks
+                )
+            self.manifest = self.manifest.replace(
                 status=status,
                 finished=datetime.now(UTC),
                 tally=self._counting.tally(),

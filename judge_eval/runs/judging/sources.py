@@ -236,7 +236,7 @@ class Replayable:
             limit=how.limit,
             seed=how.seed,
             claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
-            shard=self._shard and self._shard.but(traces=traces, chunks=chunks),
+            shard=self._shard and self._shard.replace(traces=traces, chunks=chunks),
         )
 
     def __iter__(self) -> Iterator[Trace]:

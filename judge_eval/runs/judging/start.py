@@ -88,7 +88,7 @@ def open_journal(
         rows = EarlierRows(context, manifest)
         return (None if out is None else Journal(out / folder_name(manifest), manifest)), rows
     before = begun.manifest
-    manifest = before.but(
+    manifest = before.replace(
         status="running",
         finished=None,
         intervals=manifest.intervals,

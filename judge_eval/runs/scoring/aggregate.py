@@ -70,7 +70,9 @@ def aggregate_all(
             intervals=intervals,
             limits=_holding(metric.limits, index.scores[name]),
             partial=metric.spec.claims,
-        ).but(definition=metric.definition, headline="bounds" if share > MOST_FAILED and index.bounds[name] else "mean")
+        ).replace(
+            definition=metric.definition, headline="bounds" if share > MOST_FAILED and index.bounds[name] else "mean"
+        )
         for name, metric in scorer.metrics.items()
     }
 

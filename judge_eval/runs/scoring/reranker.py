@@ -104,7 +104,7 @@ def reranker_gain(run: Run) -> RerankerGain | None:
 def _reordered(result: TraceResult, ranks: list[int]) -> TraceResult:
     places = [place for _, place in sorted((rank, place) for place, rank in enumerate(ranks) if rank)]
     chunks, outcomes = (tuple(each[place] for place in places) for each in (result.trace.chunks, result.outcomes))
-    return result.but(trace=result.trace.but(chunks=chunks), outcomes=outcomes)
+    return result.replace(trace=result.trace.replace(chunks=chunks), outcomes=outcomes)
 
 
 def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetric]:

@@ -113,14 +113,14 @@ def rescore(
         judge["calibration"] = calibration.in_manifest()
     if reader is not None:
         judge["reader"] = {"run": str(reader.manifest.id), "backend": reader.manifest.backend}
-    tally = run.manifest.tally.but(**counts.tally())
+    tally = run.manifest.tally.replace(**counts.tally())
     computed = figures(index, scorer, chosen)
     if results.keeps_outcomes:
         scores = np.column_stack([np.array(index.scores[name]) for name in scorer.names])
         table = replace(verdict_table(run, (), chosen.cluster), metrics=scorer.names, scores=scores)
         keep_table(results, chosen.cluster, table)
-    return run.but(
-        run.manifest.but(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
+    return run.replace(
+        run.manifest.replace(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
     )
 
 
@@ -165,7 +165,7 @@ class Threshold:
                 f"{verdict.chunk_id!r} has only that of the grades from {self.before} on; leave {names} "
                 f"out, or judge again with {option('relevant', least)}"
             )
-        return verdict.but(relevant=relevant, confidence=sure)
+        return verdict.replace(relevant=relevant, confidence=sure)
 
 
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
@@ -178,7 +178,9 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
     scored = scorer.score(
         [(result.trace, result.outcomes) for result in results], claims=[result.claims for result in results]
     )
-    return [result.but(scores=scores, bounds=bounds) for result, (scores, bounds) in zip(results, scored, strict=True)]
+    return [
+        result.replace(scores=scores, bounds=bounds) for result, (scores, bounds) in zip(results, scored, strict=True)
+    ]
 
 
 class _Rescored(Sequence[TraceResult]):
@@ -214,13 +216,13 @@ class _Rescored(Sequence[TraceResult]):
 
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
         if self._chances is not None:
-            results = [result.but(trace=read_by(result.trace, self._chances)) for result in results]
+            results = [result.replace(trace=read_by(result.trace, self._chances)) for result in results]
         if self.keeps_outcomes:
             return scored_again(results, self._scorer)
         mapped = iter(self._mapped(results))
         decided = [
             # The parts are of the scale, or the probabilities, that they were judged by.
-            result.but(outcomes=tuple(self._decide(outcome, mapped) for outcome in result.outcomes), parts={})
+            result.replace(outcomes=tuple(self._decide(outcome, mapped) for outcome in result.outcomes), parts={})
             for result in results
         ]
         return scored_again(decided, self._scorer)
@@ -244,7 +246,7 @@ class _Rescored(Sequence[TraceResult]):
             update: dict[str, object] = {"confidence": sure}
             if self._scorer.scale.binary and outcome.expected_grade is not None:
                 update["expected_grade"] = sure
-            outcome = outcome.but(**update)
+            outcome = outcome.replace(**update)
         return outcome if self._threshold is None else self._threshold.decide(outcome, sure)
 
 
@@ -281,9 +283,9 @@ def chances_to_abstain(reader: Run) -> dict[bytes, float]:
 def read_by(trace: Trace, chances: Mapping[bytes, float]) -> Trace:
     """Return the trace with these probabilities in its chunks' metadata, None where the reader gave none."""
     chunks = (
-        chunk.but(metadata={**chunk.metadata, ABSTAINS: chances.get(_key(trace, chunk))}) for chunk in trace.chunks
+        chunk.replace(metadata={**chunk.metadata, ABSTAINS: chances.get(_key(trace, chunk))}) for chunk in trace.chunks
     )
-    return trace.but(chunks=tuple(chunks))
+    return trace.replace(chunks=tuple(chunks))
 
 
 def _key(trace: Trace, chunk: Chunk) -> bytes:

@@ -211,6 +211,6 @@ def corrected_slices(made: Sequence[SliceTest]) -> list[SliceFigure]:
     for each, p in made:
         adjusted = None if p is None else next(corrected)
         out.append(
-            each.but(p=adjusted, **({"verdict": "differs"} if adjusted is not None and adjusted <= 0.05 else {}))
+            each.replace(p=adjusted, **({"verdict": "differs"} if adjusted is not None and adjusted <= 0.05 else {}))
         )
     return out

@@ -59,7 +59,7 @@ def put_digests(folder: Path, *, own: bool) -> None:
     manifest = load_manifest(folder)
     parts = {name: file_digest(folder / name) for name in (TRACES, VERDICTS)}
     made = with_digests(manifest, {**manifest.files, **parts})
-    changed = made if own else made.but(digest=manifest.digest)
+    changed = made if own else made.replace(digest=manifest.digest)
     (folder / "manifest.json").write_text(changed.model_dump_json())
 
 

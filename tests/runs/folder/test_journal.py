@@ -54,10 +54,14 @@ def test_results_without_their_calls_are_the_same_otherwise(tmp_path: Path) -> N
     """Calls are left out by where they stand in a line, whatever the texts around them hold."""
     odd = ',"calls":[{"key":"x"}],"votes":{},"trace":{"chunks":['
     call = Call(key="0" * 64, chunk_ids=(odd, "b"), model=odd)
-    given = [result(0), result(1).but(calls=(call, call), votes={odd: (1,)}), result(2, None).but(calls=(call,))]
+    given = [
+        result(0),
+        result(1).replace(calls=(call, call), votes={odd: (1,)}),
+        result(2, None).replace(calls=(call,)),
+    ]
     part = Judgment(trace_id="q1", outcomes=given[1].outcomes, calls=(call,), votes={odd: (1,)})
-    given.append(result(3).but(calls=(call,), parts={"a": part, "b": part}))
-    given[2] = given[2].but(
+    given.append(result(3).replace(calls=(call,), parts={"a": part, "b": part}))
+    given[2] = given[2].replace(
         outcomes=(Verdict(chunk_id=given[2].trace.chunks[0].id, grade=1, relevant=True, reason=odd),)
     )
     journal = Journal(tmp_path / "run", MANIFEST_)
@@ -65,7 +69,7 @@ def test_results_without_their_calls_are_the_same_otherwise(tmp_path: Path) -> N
     journal.close()
     actual = ResultsFile(tmp_path / "run" / RESULTS)
     assert list(actual) == given
-    assert list(actual.at(np.arange(4), calls=False)) == [each.but(calls=()) for each in given]
+    assert list(actual.at(np.arange(4), calls=False)) == [each.replace(calls=()) for each in given]
 
 
 def test_results_come_back_as_they_went_in(tmp_path: Path) -> None:

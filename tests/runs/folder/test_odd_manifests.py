@@ -33,7 +33,7 @@ def test_a_run_is_shown_whatever_its_judge_was(tmp_path: Path, part: str, value:
     run = judge(rows()[:2], tmp_path / "runs")
     assert run.folder is not None
     path = run.folder / "manifest.json"
-    manifest = Manifest.from_json(path.read_bytes()).but(**{part: value})
+    manifest = Manifest.from_json(path.read_bytes()).replace(**{part: value})
     path.write_text(with_digests(manifest, manifest.files).model_dump_json())
     odd = EvalRun.load(run.folder)
     assert "2 traces" in described_by(odd.manifest)

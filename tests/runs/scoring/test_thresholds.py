@@ -34,7 +34,7 @@ def without_grades(run: EvalRun) -> EvalRun:
     for result in run.results:
         outcomes = [o.model_copy(update={"grade_probabilities": None}) for o in result.outcomes]
         results.append(result.model_copy(update={"outcomes": tuple(outcomes)}))
-    return run.but(run.manifest, results)
+    return run.replace(run.manifest, results)
 
 
 @pytest.mark.parametrize("relevant", [1, 3])
