@@ -45,9 +45,9 @@ def _write_note(folder: Path, note: dict[str, Any]) -> None:
 
 
 def stamps_there(system: Any, source: str) -> dict[str, str]:
-    """Return a stamp of each remote file of a run: its size, and tag or time; pieces count as results."""
+    """Return a stamp of each remote file of a run: its size, and tag or time; segments count as results."""
     stamps: dict[str, str] = {}
-    pieces = []
+    segments = []
     try:
         entries = system.ls(source, detail=True)
     except FileNotFoundError:
@@ -58,10 +58,10 @@ def stamps_there(system: Any, source: str) -> dict[str, str]:
         stamp = f"{entry.get('size')} {next((entry[key] for key in keys if entry.get(key)), '')}"
         if name in transfer.FILES:
             stamps[name] = stamp
-        elif transfer.is_piece(name):
-            pieces.append(f"{name} {stamp}")
-    if pieces:
-        text = "\n".join([stamps.get(RESULTS, ""), *sorted(pieces)])
+        elif transfer.is_segment(name):
+            segments.append(f"{name} {stamp}")
+    if segments:
+        text = "\n".join([stamps.get(RESULTS, ""), *sorted(segments)])
         stamps[RESULTS] = hashlib.sha256(text.encode()).hexdigest()
     return stamps
 
@@ -153,7 +153,7 @@ def bring_run(folder: Path) -> Path:
     url = _urls.get(folder.parent)
     if url is not None:
         with transfer.reaching(url, "read"):
-            _bring(*transfer.storage_at(url, folder.name), folder, transfer.FILES)
+            _bring(*transfer.storage_at(url, folder.name), folder, transfer.FROM_THERE)
     return folder
 
 
@@ -267,13 +267,13 @@ def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> No
     stale = [name for name in transfer.FILES if before.get(name) != there.get(name)]
     if stale:  # until all is noted, what is here counts as nothing that was written here
         _write_note(folder, {"bringing": True})
-    more = {name: note[name] for name in ("pieces", "by") if name in note and not stale}
+    more = {"by": note["by"]} if "by" in note and not stale else {}
     for name in stale:  # of the run as it was, nothing may stand beside the new manifest
         (folder / name).unlink(missing_ok=True)
     for name in names:
         if name in there and not (folder / name).exists():
             if name == RESULTS:
-                more["pieces"] = transfer.copy_results(system, source, folder / name)
+                transfer.copy_results(system, source, folder / name, ended=transfer.is_ended(folder))
             else:
                 transfer.copy_here(system, f"{source}/{name}", folder / name)
     note_same(folder, there, **more)
@@ -283,22 +283,21 @@ def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None
     """Take over a run that another machine has continued, and keep the results that are only here."""
     # A kill in between loses nothing: it is done again.
     joined = folder / ".joined.jsonl"
-    pieces = transfer.copy_results(system, source, joined)
-    known = {json.loads(line)["trace_id"] for _, line in whole_lines(joined)}
-    with joined.open("ab") as file:
-        for _, line in whole_lines(folder / RESULTS):
-            if json.loads(line)["trace_id"] not in known:
-                file.write(line)
-    joined.replace(folder / RESULTS)
-    for name in transfer.FILES:
+    for name in transfer.FROM_THERE:
         if name in there and name != RESULTS:
             transfer.copy_here(system, f"{source}/{name}", folder / name)
+    transfer.copy_results(system, source, joined, ended=transfer.is_ended(folder))
+    known = {json.loads(line)["trace_id"] for _, line in whole_lines(joined)}
+    own = [line for _, line in whole_lines(folder / RESULTS) if json.loads(line)["trace_id"] not in known]
+    with joined.open("ab") as file:
+        file.writelines(own)
+    joined.replace(folder / RESULTS)
     here = sizes_here(folder)
-    if here[RESULTS][0] > pieces.size:
-        here[RESULTS] = [pieces.size, 0]
+    if own:
+        del here[RESULTS]  # so that it counts as changed, and is pushed
         open_again = load_manifest(folder).under_way("running")
         write_atomically(folder / MANIFEST, open_again.model_dump_json(indent=2).encode() + b"\n")
-    note_same(folder, there, here=here, pieces=pieces)
+    note_same(folder, there, here=here)
 
 
 def _is_locked(folder: Path) -> bool:
@@ -314,7 +313,7 @@ PUSH_EVERY = 20.0
 _LINE = 1 << 26
 """Bytes in which the end of a line is looked for."""
 _MERGED = 16
-"""So many pieces become one, so that a long run has dozens of them, not thousands."""
+"""So many segments become one, so that a long run has dozens of them, not thousands."""
 
 _log = logging.getLogger("judge_eval")
 _ending: dict[Path, threading.Thread] = {}
@@ -367,7 +366,7 @@ async def until_left(folder: Path) -> None:
 
 
 class _Pusher:
-    """A thread that pushes new results as a piece, and the manifest with them."""
+    """A thread that pushes new results as a segment, and the manifest with them."""
 
     def __init__(self, folder: Path, url: str, every: float) -> None:
         self._folder, self._url, self._every = folder, url, every
@@ -376,11 +375,10 @@ class _Pusher:
         self._thread = threading.Thread(target=self._run, name="judge_eval push", daemon=True)
         # Held open: the sorted file that takes its place at the end has other offsets.
         self._file = (folder / RESULTS).open("rb")
-        self._base: str | None = None
-        self._size, self._sum = 0, hashlib.sha256()
-        self._pieces: list[tuple[int, int, int]] = []
-        """Start, end and rank of each piece: how often it was merged."""
-        self._beats = 0
+        self._before = sizes_here(folder).get(RESULTS)
+        self._size = self._number = self._beats = 0
+        self._segments: list[tuple[str, int, int, int]] = []
+        """Name, start, end and rank of each segment: how often it was merged."""
 
     def start(self) -> None:
         _write_note(self._folder, {**read_note(self._folder), "by": self._by})
@@ -422,8 +420,8 @@ class _Pusher:
         # First the manifest of a run under way: one with digests, of an earlier end, fits no further line.
         with transfer.writing(system, f"{target}/{MANIFEST}") as file:
             file.write(manifest)
-        if self._base is None:
-            self._begin(system, target, end)
+        if not self._beats:
+            self._begin(system, target)
         if end > self._size:
             self._add(system, target, end)
         self._beats += 1
@@ -431,50 +429,35 @@ class _Pusher:
         with transfer.writing(system, f"{target}/{transfer.BEAT}") as file:
             file.write(json.dumps(beat).encode())
         system.invalidate_cache()
-        pieced = transfer.Pieced(str(self._base), self._size, self._sum.hexdigest())
-        note_same(self._folder, stamps_there(system, target), here=here, pieces=pieced, by=self._by)
+        note_same(self._folder, stamps_there(system, target), here=here, by=self._by)
         return True
 
-    def _begin(self, system: Any, target: str, end: int) -> None:
-        there, note = stamps_there(system, target), read_note(self._folder)
-        base, size, digest = note.get("pieces") or (transfer.NO_BASE, 0, hashlib.sha256().hexdigest())
-        untouched = note.get("there") == there if "pieces" in note else RESULTS not in there
-        if untouched and size <= end:
-            self._sum = self._summed(size)
-            if self._sum.hexdigest() == digest:
-                self._base, self._size = base, size
-                return
-        self._sum = self._summed(end)
-        self._send(system, f"{target}/{RESULTS}", 0, end)
-        self._base, self._size = self._sum.hexdigest()[:16], end
+    def _begin(self, system: Any, target: str) -> None:
+        """Find what is there already: what was when both copies were last equal, if neither was changed since."""
+        there, note = stamps_there(system, target).get(RESULTS), read_note(self._folder)
+        if self._before and there and there == note.get("there", {}).get(RESULTS):
+            self._size = self._before[0] if self._before == note.get("here", {}).get(RESULTS) else 0
+        self._number = transfer.last_number(system, target)
 
     def _add(self, system: Any, target: str, end: int) -> None:
-        base, start = str(self._base), self._size
-        self._send(system, f"{target}/{transfer.piece_name(base, start, end)}", start, end)
-        self._file.seek(start)
-        for block in byte_blocks(self._file, end - start):
-            self._sum.update(block)
+        """Put the new lines there as a segment, and merge segments of one rank once there are many."""
+        self._segments.append((self._send(system, target, self._size, end), self._size, end, 0))
         self._size = end
-        self._pieces.append((start, end, 0))
-        while len(self._pieces) >= _MERGED and len({rank for *_, rank in self._pieces[-_MERGED:]}) == 1:
-            merged, self._pieces = self._pieces[-_MERGED:], self._pieces[:-_MERGED]
-            first, last = merged[0][0], merged[-1][1]
-            self._send(system, f"{target}/{transfer.piece_name(base, first, last)}", first, last)
-            system.rm([f"{target}/{transfer.piece_name(base, start, end)}" for start, end, _ in merged])
-            self._pieces.append((first, last, merged[0][2] + 1))
+        while len(self._segments) >= _MERGED and len({rank for *_, rank in self._segments[-_MERGED:]}) == 1:
+            merged, self._segments = self._segments[-_MERGED:], self._segments[:-_MERGED]
+            (_, first, _, rank), (_, _, last, _) = merged[0], merged[-1]
+            self._segments.append((self._send(system, target, first, last), first, last, rank + 1))
+            system.rm([f"{target}/{name}" for name, *_ in merged])
 
-    def _send(self, system: Any, path: str, start: int, end: int) -> None:
+    def _send(self, system: Any, target: str, start: int, end: int) -> str:
+        """Put a part of the results there under the next number, and return its name."""
+        self._number += 1
+        name = transfer.segment_name(self._number, self._by, end - start)
         self._file.seek(start)
-        with transfer.writing(system, path) as file:
+        with transfer.writing(system, f"{target}/{name}") as file:
             for block in byte_blocks(self._file, end - start):
                 file.write(block)
-
-    def _summed(self, size: int) -> Any:
-        sum_ = hashlib.sha256()
-        self._file.seek(0)
-        for block in byte_blocks(self._file, size):
-            sum_.update(block)
-        return sum_
+        return name
 
     def _whole_lines(self, size: int) -> int:
         """Return where the last complete line ends, at most `size`; what was pushed before is complete."""

@@ -1,6 +1,5 @@
-"""Copying runs to and from a URL, their results in pieces."""
+"""Copying runs to and from a URL; results that are still coming lie there in segments."""
 
-import hashlib
 import json
 import os
 import re
@@ -8,90 +7,77 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
-from judge_eval.files import open_plain, replacing
+from judge_eval.files import open_plain, read_plain, replacing
 from judge_eval.runs.folder.integrity import check_results
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, byte_blocks, locked
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, MOST_MANIFEST, RESULTS, TRACES, VERDICTS, locked
 from judge_eval.safe_text import public_url
 
-NO_BASE = "0" * 16
-"""The digest in the names of pieces before which there is no file."""
 _LOOKS = 4
-"""How often results are looked for again whose pieces were merged while they were copied."""
-_NAME = re.compile(r"results-([0-9a-f]{16})-(\d{15})-(\d{15})\.jsonl")
+"""How often results are looked for again whose segments were merged while they were copied."""
+_SEGMENT = re.compile(r"results-(\d{9})-[0-9a-f]{8}-(\d+)\.jsonl")
 
 
-class Pieced(NamedTuple):
-    """What was pushed of a run's results, in pieces."""
-
-    base: str
-    """16 hexadecimal digits of the SHA-256 of the file before them, or `NO_BASE`."""
-    size: int
-    """Bytes of file and pieces together."""
-    digest: str
-    """The SHA-256 of those bytes, in hexadecimal digits."""
+def segment_name(number: int, by: str, size: int) -> str:
+    """Return the name of a segment of results: its number, the machine it is from, its bytes."""
+    return f"results-{number:09d}-{by[:8]}-{size}.jsonl"
 
 
-def piece_name(base: str, start: int, end: int) -> str:
-    """Return the name of the piece from `start` to `end`, in bytes of the whole file."""
-    return f"results-{base}-{start:015d}-{end:015d}.jsonl"
+def is_segment(name: str) -> bool:
+    """Return whether a file is a segment of results."""
+    return _SEGMENT.fullmatch(name) is not None
 
 
-def is_piece(name: str) -> bool:
-    """Return whether a file is a piece of results."""
-    return _NAME.fullmatch(name) is not None
-
-
-def copy_results(system: Any, source: str, target: Path) -> Pieced:
-    """Copy a run's results and their pieces from a file system of fsspec into one file, in one step."""
-    for _ in range(_LOOKS):
-        try:
-            return _copied(system, source, target)
-        except FileNotFoundError:  # a piece was merged into a longer one meanwhile; or there is nothing
-            system.invalidate_cache()
-    return _copied(system, source, target)
-
-
-def _copied(system: Any, source: str, target: Path) -> Pieced:
+def segments_in(system: Any, source: str) -> list[str]:
+    """List the segments of a run, in the order of their numbers; one that is not whole is left out."""
     sizes = {str(entry["name"]).rpartition("/")[2]: entry["size"] for entry in system.ls(source, detail=True)}
-    names = [name for name in sizes if is_piece(name)]
-    if RESULTS not in sizes and not names:
-        raise FileNotFoundError(f"{source}/{RESULTS}")
-    sum_, at, base = hashlib.sha256(), 0, NO_BASE
-    with replacing(target) as out:
-
-        def append(name: str) -> None:
-            with system.open(f"{source}/{name}", "rb") as file:
-                for block in byte_blocks(file):
-                    sum_.update(block)
-                    out.write(block)
-
-        if RESULTS in sizes:
-            append(RESULTS)
-            at, base = out.tell(), sum_.hexdigest()[:16]
-        while follows := _longest(names, sizes, base, at):
-            append(follows)
-            at = out.tell()
-    return Pieced(base, at, sum_.hexdigest())
+    return sorted(name for name, size in sizes.items() if (m := _SEGMENT.fullmatch(name)) and int(m[2]) == size)
 
 
-def _longest(names: list[str], sizes: dict[str, int], base: str, at: int) -> str | None:
-    """Return the longest piece that begins at an offset; an incomplete one is ignored."""
-    complete = [
-        (int(match[3]), match[0])
-        for match in map(_NAME.fullmatch, names)
-        if match and match[1] == base and int(match[2]) == at
-        if sizes[match[0]] == int(match[3]) - at > 0
-    ]
-    return max(complete)[1] if complete else None
+def last_number(system: Any, source: str) -> int:
+    """Return the highest number of a run's segments; 0 if there are none."""
+    names = segments_in(system, source)
+    return int(names[-1].split("-")[1]) if names else 0
+
+
+def copy_results(system: Any, source: str, target: Path, *, ended: bool) -> None:
+    """Copy a run's results into one file, in one step; `FileNotFoundError` if there are none.
+
+    Those of a run that has not ended are `results.jsonl`, if it is there, and then the segments: of two lines about
+    one trace the later one counts.
+    """
+    for look in range(_LOOKS):
+        try:
+            whole = [RESULTS] if ended or system.exists(f"{source}/{RESULTS}") else []
+            names = whole if ended else [*whole, *segments_in(system, source)]
+            if not names:
+                raise FileNotFoundError(f"{source}/{RESULTS}")
+            with replacing(target) as out:
+                for name in names:
+                    with system.open(f"{source}/{name}", "rb") as file:
+                        shutil.copyfileobj(file, out, 1 << 20)
+            return
+        except FileNotFoundError:  # segments were merged into a longer one meanwhile; or there is nothing
+            if look == _LOOKS - 1:
+                raise
+            system.invalidate_cache()
+
+
+def is_ended(folder: Path) -> bool:
+    """Return whether the manifest in a folder has digests: then `results.jsonl` is all of the results."""
+    with suppress(OSError, ValueError, AttributeError, RecursionError):
+        return bool(json.loads(read_plain(folder / MANIFEST, MOST_MANIFEST)).get("files"))
+    return False
 
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
-"""What there may be of a run, in the order in which it is copied."""
+"""What there may be of a run, in the order in which it is pushed."""
+FROM_THERE = (MANIFEST, *FILES[:-1])
+"""The same in the order in which it is copied back: the manifest says whether there are segments."""
 BEAT = "pushing.json"
 """Stands beside a run while a machine judges it: which one, how often it pushes, how often it has."""
 
@@ -187,7 +173,7 @@ def push(folder: Path, url: str) -> str:
             system.invalidate_cache()
             for path in system.ls(target, detail=False):
                 name = str(path).rpartition("/")[2]
-                if name == BEAT or is_piece(name):
+                if name == BEAT or is_segment(name):
                     system.rm(f"{target}/{name}")
     return f"{public_url(url).rstrip('/')}/{folder.name}"
 
@@ -201,10 +187,10 @@ def pull(url: str, out: Path) -> Path:
         raise RunError(f"{target}: a run of this name is here already; remove it or name another folder")
     try:
         temporary.mkdir(parents=True)
-        for part in FILES:
+        for part in FROM_THERE:
             try:
                 if part == RESULTS:
-                    copy_results(system, base.rstrip("/"), temporary / part)
+                    copy_results(system, base.rstrip("/"), temporary / part, ended=is_ended(temporary))
                 else:
                     copy_here(system, f"{base.rstrip('/')}/{part}", temporary / part)
             except FileNotFoundError:

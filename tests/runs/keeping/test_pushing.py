@@ -15,7 +15,7 @@ from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.keeping import transfer as moving
 from judge_eval.runs.keeping.lookup import run_folders
 from judge_eval.runs.keeping.mirror import bring_run, place_of_runs, pushing
-from judge_eval.runs.keeping.transfer import NO_BASE, copy_results, piece_name, pull, push
+from judge_eval.runs.keeping.transfer import copy_results, pull, push, segment_name
 from tests.support.chat_server import ChatServer
 from tests.support.object_storage import Machine, Stalling, storage, there
 from tests.support.ports import quiet_port
@@ -55,8 +55,8 @@ def judging(server: ChatServer, data: Path, out: str, *more: object) -> tuple[ob
     )  # fmt: skip
 
 
-def pieces(files: dict[str, bytes]) -> list[dict[str, str]]:
-    """Read the lines that lie in pieces."""
+def segments(files: dict[str, bytes]) -> list[dict[str, str]]:
+    """Read the lines that lie in segments."""
     lines = [line for name in files if name.startswith("results-") for line in files[name].splitlines()]
     return [json.loads(line) for line in lines]
 
@@ -68,11 +68,11 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
     with ChatServer(latency=0.3) as server:
         judge = judging(server, data, "s3://bucket/parts")
         process = first.start(*judge)
-        until(lambda: len(pieces(stored(s3, "bucket/parts"))) > 5, process)
+        until(lambda: len(segments(stored(s3, "bucket/parts"))) > 5, process)
         process.kill()
         process.communicate(timeout=60)
         server.latency = 0.0
-        pushed = {line["trace_id"] for line in pieces(stored(s3, "bucket/parts"))}
+        pushed = {line["trace_id"] for line in segments(stored(s3, "bucket/parts"))}
         before = len(server.calls)
         result = two(*judge, "--json")
         run = json.loads(result.out)
@@ -83,7 +83,7 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
         assert not [trace_id for trace_id in pushed if queries[trace_id] in asked]
         files = stored(s3, "bucket/parts")
         assert set(files) == {"results.jsonl", "manifest.json"}
-        whole = two("run", data, *judge[2:7], "--out", "whole", "-q", "--json")
+        whole = two("run", data, *judge[2:8], "--out", "whole", "-q", "--json")
         assert run["aggregates"] == json.loads(whole.out)["aggregates"]
         (other,) = (two.shell.folder / "whole").glob("*/results.jsonl")
         assert unnamed(files["results.jsonl"]) == unnamed(other.read_bytes())
@@ -125,7 +125,7 @@ def test_a_push_after_sigterm_is_bounded(s3: str, tmp_path: Path, data: Path) ->
     with ChatServer(latency=0.2) as server:
         judge = judging(server, data, "s3://bucket/slow", "--push-grace", "0.5")
         process = machine.start(*judge)
-        until(lambda: len(pieces(stored(s3, "bucket/slow"))) > 2, process)
+        until(lambda: len(segments(stored(s3, "bucket/slow"))) > 2, process)
         way.stalled.set()
         paid = server.counts["paid"]
         until(lambda: server.counts["paid"] > paid + 4, process)
@@ -136,8 +136,8 @@ def test_a_push_after_sigterm_is_bounded(s3: str, tmp_path: Path, data: Path) ->
     result = re.search(r"not pushed within 0.5 s: .* lacks (\d+) results .* `judge-eval (.*?)`", outcome.decode())
     assert result, outcome
     ((folder, manifest),) = run_folders(next((machine.shell.folder / "staging").iterdir()))
-    there = {line["trace_id"] for line in pieces(stored(s3, "bucket/slow"))}
-    # A piece that came whole before its receipt was held back is not known to be there.
+    there = {line["trace_id"] for line in segments(stored(s3, "bucket/slow"))}
+    # A segment that came whole before its receipt was held back is not known to be there.
     assert int(result[1]) >= manifest.tally.traces - len(there) > 0
     way.stalled.clear()
     machine(*shlex.split(result[2]))
@@ -192,6 +192,11 @@ def test_where_the_push_failed_resuming_pushes_and_judges_nothing(tmp_path: Path
         running.wait()
 
 
+def size_of(name: str) -> int:
+    """Return the bytes of a segment by its name; of other files 0."""
+    return int(name.rpartition("-")[2].removesuffix(".jsonl")) if "/results-" in name else 0
+
+
 def pulled_whole(url: str, out: Path, whole: bytes) -> bool:
     """Pull a run; tell whether all lines came, of which never any but the first may be there.
 
@@ -208,8 +213,8 @@ def pulled_whole(url: str, out: Path, whole: bytes) -> bool:
     return result == whole
 
 
-def test_many_pushes_make_few_pieces_that_are_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often a run is pushed, its pieces are few, whole, and put together they are its lines."""
+def test_many_pushes_make_few_segments_that_are_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a run is pushed, its segments are few, whole, and put together they are its lines."""
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     url = f"file://{tmp_path}/bucket/runs"
     run = evaluator(FAKE).evaluate(traces(60))
@@ -221,7 +226,7 @@ def test_many_pushes_make_few_pieces_that_are_the_journal(tmp_path: Path, monkey
             for number, result in enumerate(run.results):
                 journal.append([result])
                 size = (folder / "results.jsonl").stat().st_size
-                while not any(name.endswith(f"-{size:015d}.jsonl") for name in there(url)):
+                while sum(map(size_of, there(url))) < size:
                     await asyncio.sleep(0.005)
                 if number % 20 == 7:
                     whole, turns = (folder / "results.jsonl").read_bytes(), count()
@@ -232,15 +237,16 @@ def test_many_pushes_make_few_pieces_that_are_the_journal(tmp_path: Path, monkey
     asyncio.run(go())
     names = [name.rpartition("/")[2] for name in there(url) if "/results-" in name]
     assert len(names) < 20
-    # A piece that was torn off, or belongs to results that were replaced, is passed over.
+    # A segment that was torn off, or is left beside the results of a run that has ended, is passed over.
     place = tmp_path / "bucket" / "runs" / folder.name
-    last = max(names, key=lambda name: name[-21:])
+    last = max(names)
     whole = (folder / "results.jsonl").read_bytes()
     torn = place / last
     kept = torn.read_bytes()
     torn.write_bytes(kept[:-10])
     pull(f"{url}/{folder.name}", tmp_path / "torn")
     assert (tmp_path / "torn" / folder.name / "results.jsonl").read_bytes() == whole.removesuffix(kept)
+    journal.finish(run.manifest)
     journal.close()
     push(folder, url)
     assert {path.name for path in place.iterdir()} == {"results.jsonl", "manifest.json"}
@@ -270,13 +276,13 @@ def test_lines_of_a_killed_machine_join_those_of_the_other(tmp_path: Path, monke
     other = bring_run(place_of_runs(url) / folder.name)
     second = Journal(other, run.manifest.model_copy(update={"status": "interrupted"}))
     second.append(run.results[4:5])
-    second.finish(run.manifest.model_copy(update={"status": "interrupted"}))  # sealed
+    second.finish(run.manifest.model_copy(update={"status": "interrupted"}))  # with digests
     second.close()
     push(other, url)
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     bring_run(place_of_runs(url) / folder.name)
     result = EvalRun.load(folder)
-    assert result.status == "running"  # there is more of it than its seal tells of
+    assert result.status == "running"  # there is more of it than its digests tell of
     assert [item.trace_id for item in result.results] == ["q0", "q1", "q2", "q3", "q4"]
     bring_run(folder)
     assert len(EvalRun.load(folder).results) == 5
@@ -300,12 +306,12 @@ def test_a_push_that_was_cut_short_leaves_a_readable_run(tmp_path: Path, monkeyp
     assert (EvalRun.load(folder).status, len(EvalRun.load(folder).results)) == ("running", 4)
 
 
-def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader whose pieces became one between listing and reading looks again, and has every line."""
+def test_segments_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose segments became one between listing and reading looks again, and has every line."""
     place = tmp_path / "run"
     place.mkdir()
     first, second = b'{"a":1}\n', b'{"b":2}\n'
-    short = [piece_name(NO_BASE, 0, 8), piece_name(NO_BASE, 8, 16)]
+    short = [segment_name(number, "0" * 8, 8) for number in (1, 2)]
     for name, line in zip(short, (first, second), strict=True):
         (place / name).write_bytes(line)
     system = fsspec.filesystem("file")
@@ -314,15 +320,14 @@ def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest
     def merging(*given: object, **more: object) -> object:
         result = listed(*given, **more)
         if (place / short[0]).exists():
-            (place / piece_name(NO_BASE, 0, 16)).write_bytes(first + second)
+            (place / segment_name(3, "0" * 8, 16)).write_bytes(first + second)
             for name in short:
                 (place / name).unlink()
         return result
 
     monkeypatch.setattr(system, "ls", merging)
-    pieced = copy_results(system, str(place), tmp_path / "results.jsonl")
+    copy_results(system, str(place), tmp_path / "results.jsonl", ended=False)
     assert (tmp_path / "results.jsonl").read_bytes() == first + second
-    assert pieced.size == 16
 
 
 def test_a_file_in_a_mounted_folder_is_there_when_it_is_whole(tmp_path: Path) -> None:
