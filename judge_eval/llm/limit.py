@@ -7,18 +7,26 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.llm.backend import Backend, Wrapper
-from judge_eval.wire import Completion, Request, filled
+from judge_eval.wire import Completion, Request
 
 _SCARCE = 0.25  # the share of a quota below which calls are paced
 _LONGEST_GAP, _LONGEST_HOLD = 15.0, 60.0
 """The most seconds for which one reply's headers pace a call, and for which one rejection holds all: a server
 that means more goes on rejecting."""
+_SILENT = 8  # completions in a row without a word of the quota after which nothing that was said of it counts
+_RULE, _CONVINCED, _TRUST = 4.0, 6.0, 0.26
+"""The rejections in a row that make them the rule, the most that are remembered, and what a completion takes off."""
+_FALL, _LEARNED, _RETURN = 0.1, 0.2, 5.0
+"""By how much of itself the learned pace falls at a rejection, and as it is learned; the seconds until it is back."""
+_GROWTH = 0.07
+"""What a completed call adds to the window after slow start: it rises while fewer than 12% are rejected."""
+_SLACK = 0.02  # seconds by which a paced call may make up for a clock that woke late
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class RateSignal:
     tokens: Quota | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QuotaMeter:
     """A guess at what is left of a quota, carried forward from the last reply."""
 
@@ -61,107 +69,19 @@ class QuotaMeter:
         """What is left now; below 0 where more was started than there was."""
         return min(self.limit, self.level + self.refill * (now - self.at))
 
-    def gap(self, cost: float, now: float) -> float:
-        """Seconds to leave after a call of this cost: 0 while plenty is left."""
-        share = self.left(now) / (self.limit * _SCARCE)
+    def spend(self, cost: float, now: float) -> float:
+        """Start a call of this cost; return the seconds to leave after it, 0 while plenty is left."""
+        left = self.left(now)
+        self.level, self.at = left - cost, now
+        share = left / (self.limit * _SCARCE)
         if share >= 1:
             return 0.0
         # Just under the refill at an empty bucket, so that it settles a little above empty.
-        return cost / (self.refill * (0.98 + 2 * max(share, 0.0)))
-
-    def spent(self, cost: float, now: float) -> QuotaMeter:
-        """The meter after a call has started."""
-        return QuotaMeter(self.limit, self.refill, self.left(now) - cost, now)
-
-
-_RANDOM, _RULE = 0.1, 0.35
-"""The shares of rejected calls between which is decided: faults at random, and a limit."""
-_FOR = math.log(_RULE / _RANDOM)
-_AGAINST = math.log((1 - _RANDOM) / (1 - _RULE))
-"""What a rejected call speaks for a limit, and what another one speaks against it."""
-_SUSPECTED, _HELD, _CONVINCED = 2 * _FOR, 4.0 * _FOR - 1e-9, 6.0 * _FOR - 1e-9
-"""The evidence of so many rejections in a row, for a narrower window, for holding everybody, for a pace."""
-_FIRST, _DEEP, _SLIGHT = 0.2, 0.5, 0.1
-"""By how much the pace falls: as a limit is first met, as rejections are the rule again, at a lone one."""
-_RETURN = 5.0  # the seconds after which it is back
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What is known of the pace; times in seconds on one clock, paces in calls a second."""
-
-    doubt: float = 0.0
-    """The evidence that rejections are the rule, >= 0."""
-    last: int = 0
-    """The number of the last call that was rejected."""
-    flow: float = 0.0
-    """Completions a second lately."""
-    flow_at: float = -math.inf
-    """The time of the last completion."""
-    top: float = 0.0
-    """The pace at which rejections came; 0 where none was learned."""
-    depth: float = 0.0
-    """The share of it that was taken off then."""
-    least: float = 0.0
-    """A pace under which rejections are no longer the limit's."""
-    fell_at: float = -math.inf
-    """When the pace fell."""
-    old: int = 0
-    """The calls started until then, which say nothing about the pace since."""
-
-    @property
-    def rule(self) -> bool:
-        """Whether rejections are the rule."""
-        return self.doubt >= _HELD
-
-    def at(self, now: float) -> float | None:
-        """Return the pace, > 0; None where nothing limits it."""
-        if not self.top:
-            return None
-        return self.top * (1 + self.depth * (max(0.0, now - self.fell_at) / _RETURN - 1) ** 3)
-
-    def completed(self, now: float, span: float, *, since: float) -> Pace:
-        """Note a completion; `span` seconds count as lately, without the time before `since`."""
-        gone = max(0.0, now - max(self.flow_at, since))
-        flow = self.flow * math.exp(-gone / span) + 1 / span
-        return filled(Pace, {**self.__dict__, "flow": flow, "flow_at": now})
-
-    def rejected(self, number: int, started: int, now: float, *, learn: bool, cautious: bool) -> Pace:
-        """Note a rejection of a call by its number; `started` calls have started so far."""
-        # `learn`: a pace is needed, since the server does not tell its limit. `cautious`: no limit was met
-        # before, so that completions lag behind calls.
-        # Calls that started in between and are not rejected yet count as taken: rejections come sooner than
-        # completions. One that comes behind a later one had been counted as taken: that is taken back.
-        between = number - self.last - 1 if number > self.last else -1
-        last = max(number, self.last)
-        if number <= self.old:
-            return replace(self, last=last)
-        doubt = max(0.0, self.doubt - _AGAINST * between) + _FOR
-        seen = replace(self, doubt=min(doubt, _CONVINCED), last=last)
-        pace = self.at(now)
-        if doubt >= _CONVINCED and learn:
-            top = self.flow if pace is None else min(pace, self.flow)
-            depth = _FIRST if cautious else _DEEP
-            least = top * (1 - depth) / 2
-            return replace(seen, doubt=_HELD, top=top, depth=depth, least=least, fell_at=now, old=started)
-        if pace is None:
-            return seen
-        # Where the pace has fallen by half and rejections go on singly, they are not about the pace.
-        top = pace if pace >= self.least else 0.0
-        return replace(seen, top=top, depth=_SLIGHT, fell_at=now, old=started)
-
-
-UNKNOWN = Pace()
-"""Nothing is known yet."""
+        return min(cost / (self.refill * (0.98 + 2 * max(share, 0.0))), _LONGEST_GAP)
 
 
 CallOutcome = Literal["ok", "rejected", "late", "neutral"]
 """How a call ended: with a completion, declined for want of capacity, too late, or telling nothing."""
-
-_SLACK = 0.02  # seconds by which a paced call may make up for a clock that woke late
-_GROWTH = 0.07
-"""What a completed call adds to the window after slow start: it rises while fewer than 12% are rejected."""
-_SILENT = 8  # completions in a row without a word of the quota after which nothing that was said of it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,177 +98,177 @@ class RateLimits:
     """Tokens a minute, input and output together; None likewise."""
 
 
-@dataclass(frozen=True)
-class RateState:
-    """All that the controller knows; times in seconds on one clock."""
+class RateController:
+    """Decides when calls may start; it does no I/O, and all times are seconds on one clock of its caller.
 
-    limits: RateLimits
-    window: float
-    slow_start: bool = True
-    in_flight: int = 0
-    not_before: float = -math.inf
-    next_at: float = -math.inf
-    spread: float = 0.0
-    """Seconds between calls for about a window after a rejection, so that they do not all start at once."""
-    latency: float = 0.0
-    """The smoothed seconds of a completed call; 0 until there is one."""
-    cost: float = 0.0
-    """The smoothed tokens of a completed call; 0 until there is one."""
-    requests: QuotaMeter | None = None
-    tokens: QuotaMeter | None = None
-    pace: Pace = UNKNOWN
-    """What rejections and completions show of a limit that the server does not advertise."""
-    silent: int = 0
-    """Completions in a row that brought no word of a quota."""
-    heard: bool = False
-    """Whether there was word of a quota since a call last ended."""
-    admitted: int = 0
-    """Calls started so far; the last one's number."""
-    rejected: int = 0
-    """Calls rejected so far."""
-    streak: int = 0
-    """Calls completed since the last rejection."""
-    peak: float = 0.0
-    """The most calls in flight lately."""
-    wary_until: float = -math.inf
-    """Until then, replies to calls from before the last rejection come in: higher limits are old news."""
+    A window bounds the calls in flight: it doubles until rejections are the rule, then each completion adds a
+    little and each rejection takes half a call. Calls are spread at the rate that the server advertises, once
+    little is left of it. A limit that is not advertised is learned: if rejections are the rule, the pace falls
+    below that of the last completions, then rises until the next rejection.
+    """
 
+    def __init__(self, limits: RateLimits) -> None:
+        self.limits = limits
+        self.window = float(min(limits.start, limits.most))
+        """The most calls in flight now, >= 1."""
+        self.in_flight = 0
+        self.not_before = -math.inf
+        """When the next call may start: the longest wait that the server asked of all."""
+        self.requests: QuotaMeter | None = None
+        """What is left of the advertised requests; None if none are advertised."""
+        self.tokens: QuotaMeter | None = None
+        self.started = 0
+        """Calls started so far; the last one's number."""
+        self.cost = 0.0
+        """The smoothed tokens of a completed call; 0 until there is one."""
+        self._peak = 0.0  # the most calls in flight lately
+        self._next_at = -math.inf
+        self._slow_start = True
+        self._heard = False  # whether there was word of a quota since a call last ended
+        self._silent = 0  # completions in a row that brought no word of a quota
+        self._latency = 0.0  # the smoothed seconds of a completed call
+        self._rejected_at = -math.inf
+        self._last = 0  # the number of the last call that was rejected
+        self._doubt = 0.0  # the evidence that rejections are the rule, in rejections
+        self._flow, self._flow_at = 0.0, -math.inf  # completions a second lately, and the time of the last one
+        self._top, self._depth = 0.0, 0.0  # the pace at which rejections came, 0 for none, and the share taken off
+        self._fell_at = -math.inf
+        self._least = 0.0  # a pace under which rejections are no longer the limit's
+        self._fell_after = 0  # the calls started before the pace fell, which say nothing about it
 
-def first_state(limits: RateLimits) -> RateState:
-    """Begin, with nothing known of the server."""
-    return RateState(limits, float(min(limits.start, limits.most)))
+    def pace(self, now: float) -> float | None:
+        """Return the learned pace in calls a second, > 0; None where nothing limits it."""
+        if not self._top:
+            return None
+        return self._top * (1 + self._depth * (max(0.0, now - self._fell_at) / _RETURN - 1) ** 3)
 
+    def admit(self, guess: float, now: float) -> float:
+        """Ask whether a call may start; `guess` is its tokens, used until calls have completed.
 
-def admit(state: RateState, guess: float, now: float) -> tuple[RateState, float]:
-    """Ask whether a call may start; `guess` is its tokens, used until calls have completed."""
-    # Returns the state after it, and 0 if the call starts now; else the state as it was, and the seconds
-    # after which to ask again (infinite: after another call has ended).
-    if state.in_flight >= int(state.window):
-        return state, math.inf
-    due = max(state.not_before, state.next_at)
-    if due > now:
-        return state, due - now
-    limits, requests, tokens, spread = state.limits, state.requests, state.tokens, state.spread
-    gap = spread
-    cost = state.cost or guess
-    if limits.rpm is not None:
-        gap = max(gap, 60 / limits.rpm)
-    if limits.tpm is not None:
-        gap = max(gap, cost * 60 / limits.tpm)
-    if (pace := state.pace.at(now)) is not None:
-        gap = max(gap, 1 / pace)
-    if requests is not None:
-        gap = max(gap, min(requests.gap(1, now), _LONGEST_GAP))
-        requests = requests.spent(1, now)
-    if tokens is not None:
-        gap = max(gap, min(tokens.gap(cost, now), _LONGEST_GAP))
-        tokens = tokens.spent(cost, now)
-    if spread:
-        spread = spread * (1 - 1 / state.window) if spread > 1e-4 else 0.0
-    next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
-    in_flight = state.in_flight + 1
-    return filled(RateState, {  # not `replace`, which takes five times as long, in what each call does
-        **state.__dict__, "in_flight": in_flight, "admitted": state.admitted + 1, "peak": max(state.peak, in_flight),
-        "next_at": next_at, "spread": spread, "requests": requests, "tokens": tokens,
-    }), 0.0  # fmt: skip
+        Returns 0 if it starts now; else the seconds after which to ask again, infinite: after another call has ended.
+        """
+        if self.in_flight >= int(self.window):
+            return math.inf
+        due = max(self.not_before, self._next_at)
+        if due > now:
+            return due - now
+        cost, gap = self.cost or guess, 0.0
+        if self.limits.rpm is not None:
+            gap = 60 / self.limits.rpm
+        if self.limits.tpm is not None:
+            gap = max(gap, cost * 60 / self.limits.tpm)
+        if (pace := self.pace(now)) is not None:
+            gap = max(gap, 1 / pace)
+        if self.requests is not None:
+            gap = max(gap, self.requests.spend(1, now))
+        if self.tokens is not None:
+            gap = max(gap, self.tokens.spend(cost, now))
+        if gap:
+            self._next_at = max(self._next_at, now - _SLACK) + gap
+        self.in_flight += 1
+        self.started += 1
+        return 0.0
 
+    def release(
+        self,
+        outcome: CallOutcome,
+        now: float,
+        *,
+        took: float = 0.0,
+        tokens: float = 0.0,
+        retry_after: float | None = None,
+        number: int | None = None,
+    ) -> None:
+        """Note how a call ended that took so many seconds and tokens (0 if not known).
 
-def release(
-    state: RateState,
-    outcome: CallOutcome,
-    now: float,
-    *,
-    took: float = 0.0,
-    tokens: float = 0.0,
-    retry_after: float | None = None,
-    number: int | None = None,
-) -> RateState:
-    """Return the state after a call has ended that took so many seconds and tokens (0 if not known)."""
-    # `retry_after` are the seconds the server asked to wait. `number` is `admitted` when the call had
-    # started; None takes the last call.
-    if outcome == "ok":
-        return _completed(state, now, took, tokens)
-    peak = max(state.in_flight, state.peak - 0.1)
-    ended = filled(RateState, {**state.__dict__, "in_flight": state.in_flight - 1, "peak": peak, "heard": False})
-    if outcome == "rejected":
-        return _rejected(ended, now, retry_after, state.admitted if number is None else number)
-    if outcome == "late":
-        return replace(ended, streak=0, window=max(1.0, state.window - 0.5))
-    return ended
+        `retry_after` are the seconds that the server asked to wait. `number` is `started` when the call had started;
+        None takes the last call.
+        """
+        if outcome == "ok":
+            self._completed(now, took, tokens)
+        elif outcome != "neutral":
+            self.window = max(1.0, self.window - 0.5)
+        if outcome == "rejected":
+            self._rejects(now, retry_after, self.started if number is None else number)
+        self._heard = False
+        self.in_flight -= 1
 
+    def _completed(self, now: float, took: float, tokens: float) -> None:
+        self._peak = max(self.in_flight, self._peak - 0.1)
+        if self._peak * 2.5 >= self.window:  # an unused window says nothing about a wider one
+            # Where the server tells what is left, pacing keeps the rate and the window may be wide.
+            step = 1.0 if self._slow_start or self.requests is not None else _GROWTH
+            self.window = min(float(self.limits.most), self.window + step)
+        self._latency += (took - self._latency) * (0.1 if self._latency else 1.0)
+        if self._slow_start and self.requests is not None:
+            # Little's law: what the advertised rate keeps in flight, with a little room.
+            kept = 1.2 * self.requests.refill * self._latency
+            self.window = max(self.window, min(float(self.limits.most), kept))
+        if tokens:
+            self.cost += (tokens - self.cost) * (0.1 if self.cost else 1.0)
+        self._silent = 0 if self._heard else self._silent + 1
+        if self._silent >= _SILENT:
+            self.requests = self.tokens = None
+        span = max(self._latency, 1.0)
+        gone = max(0.0, now - max(self._flow_at, self.not_before))
+        self._flow, self._flow_at = self._flow * math.exp(-gone / span) + 1 / span, now
 
-def _completed(state: RateState, now: float, took: float, tokens: float) -> RateState:
-    """Note a completion: the window may grow, and what it took is what calls take."""
-    window, latency, cost, streak = state.window, state.latency, state.cost, state.streak + 1
-    most, quota, tokens_quota = float(state.limits.most), state.requests, state.tokens
-    peak = max(state.in_flight, state.peak - 0.1)
-    # An unused window says nothing about a wider one.
-    if peak * 2.5 >= window:
-        # Where the server tells what is left, pacing keeps the rate and the window may be wide.
-        quick = state.slow_start or quota is not None
-        step = 1.0 if quick else min(1.0, _GROWTH * (1 + (streak / window) ** 2 / 4))
-        window = min(most, window + step)
-    latency += (took - latency) * (0.1 if latency else 1.0)
-    if state.slow_start and quota is not None:
-        # Little's law: what the advertised rate keeps in flight, with a little room.
-        window = max(window, min(most, 1.2 * quota.refill * latency))
-    if tokens:
-        cost += (tokens - cost) * (0.1 if cost else 1.0)
-    silent = 0 if state.heard else state.silent + 1
-    if silent >= _SILENT:
-        quota = tokens_quota = None
-    pace = state.pace.completed(now, max(latency, 1.0), since=state.not_before)
-    return filled(RateState, {
-        **state.__dict__, "window": window, "in_flight": state.in_flight - 1, "latency": latency, "cost": cost,
-        "requests": quota, "tokens": tokens_quota, "pace": pace, "silent": silent, "heard": False, "streak": streak,
-        "peak": peak,
-    })  # fmt: skip
+    def _rejects(self, now: float, retry_after: float | None, number: int) -> None:
+        self._rejected_at = now
+        # Calls that started in between and are not rejected yet count as taken: rejections come sooner than
+        # completions. One that comes behind a later one had been counted as taken: that is taken back.
+        between = number - self._last - 1 if number > self._last else -1
+        self._last = max(number, self._last)
+        if number > self._fell_after:
+            self._doubt = max(0.0, self._doubt - _TRUST * between) + 1
+            if self.requests is None:
+                self._learn(now)
+            self._doubt = min(self._doubt, _CONVINCED)
+        rule = self._doubt >= _RULE
+        self._slow_start = self._slow_start and self._doubt < _RULE / 2
+        empty = self.requests is not None and self.requests.left(now) < 1
+        if retry_after is not None and (rule or empty):
+            held = now + (retry_after if rule else min(retry_after, _LONGEST_HOLD))
+            self.not_before = max(self.not_before, held)
 
+    def _learn(self, now: float) -> None:
+        """Let the pace fall at a rejection; where it has fallen by half, rejections are not about the pace."""
+        top, depth = self.pace(now), _FALL
+        if self._doubt >= _CONVINCED:
+            top = self._flow if top is None else min(top, self._flow)
+            depth, self._least, self._doubt = _LEARNED, top * (1 - _LEARNED) / 2, _RULE
+        elif top is not None and top < self._least:
+            top = 0.0
+        if top is not None:
+            self._top, self._depth, self._fell_at, self._fell_after = top, depth, now, self.started
 
-def _rejected(state: RateState, now: float, retry_after: float | None, number: int) -> RateState:
-    """Note a rejection: the window shrinks, and all wait where rejections are the rule."""
-    requests, advertised = state.requests, state.requests is not None
-    pace = state.pace.rejected(number, state.admitted, now, learn=not advertised, cautious=state.slow_start)
-    window = max(1.0, state.window - 0.5)
-    denied = replace(
-        state, window=window, pace=pace, rejected=state.rejected + 1, streak=0,
-        slow_start=state.slow_start and pace.doubt <= _SUSPECTED, wary_until=now + 2 * state.latency,
-    )  # fmt: skip
-    empty = requests is not None and requests.left(now) < 1
-    if retry_after is None or not (pace.rule or empty):
-        return denied
-    until = max(state.not_before, now + (retry_after if pace.rule else min(retry_after, _LONGEST_HOLD)))
-    return replace(denied, spread=state.latency / window, not_before=until, next_at=max(state.next_at, until))
+    def advertise(self, signal: RateSignal, now: float) -> None:
+        """Note what a server advertised."""
+        # Calls in flight may not be in its count yet: they are taken off.
+        # What a rejection says of a quota of which completions say nothing does not count.
+        self._heard = True
+        if self._silent >= _SILENT:
+            return
+        others = max(0, self.in_flight - 1)
+        if (quota := signal.requests) is not None and not self._is_old(quota, self.requests, now):
+            self.requests = QuotaMeter(quota.limit, quota.refill, quota.remaining - others, now)
+        if (quota := signal.tokens) is not None and not self._is_old(quota, self.tokens, now):
+            self.tokens = QuotaMeter(quota.limit, quota.refill, quota.remaining - others * self.cost, now)
 
+    def _is_old(self, quota: Quota, known: QuotaMeter | None, now: float) -> bool:
+        """Whether a higher limit may be told by a reply to a call from before the last rejection."""
+        return known is not None and quota.limit > known.limit and now < self._rejected_at + 2 * self._latency
 
-def advertise(state: RateState, signal: RateSignal, now: float) -> RateState:
-    """Note what a server advertised."""
-    # Calls in flight may not be in its count yet: they are taken off. What a rejection says of a quota of
-    # which completions say nothing does not count.
-    if state.silent >= _SILENT:
-        return replace(state, heard=True)
-    others = max(0, state.in_flight - 1)
-    requests, tokens = state.requests, state.tokens
-    wary = now < state.wary_until
-    quota = signal.requests
-    if quota is not None and not (wary and requests is not None and quota.limit > requests.limit):
-        requests = QuotaMeter(quota.limit, quota.refill, quota.remaining - others, now)
-    quota = signal.tokens
-    if quota is not None and not (wary and tokens is not None and quota.limit > tokens.limit):
-        tokens = QuotaMeter(quota.limit, quota.refill, quota.remaining - others * state.cost, now)
-    return replace(state, requests=requests, tokens=tokens, heard=True)
-
-
-def tighten(state: RateState, limits: RateLimits) -> RateState:
-    """Let the stricter of two users' limits hold, where both share one quota."""
-    ours = state.limits
-    joined = RateLimits(
-        min(ours.most, limits.most),
-        min(ours.start, limits.start),
-        min((rate for rate in (ours.rpm, limits.rpm) if rate is not None), default=None),
-        min((rate for rate in (ours.tpm, limits.tpm) if rate is not None), default=None),
-    )
-    return replace(state, limits=joined, window=min(state.window, float(joined.most)))
+    def tighten(self, limits: RateLimits) -> None:
+        """Let the stricter of two users' limits hold, where both share one quota."""
+        ours = self.limits
+        self.limits = RateLimits(
+            min(ours.most, limits.most),
+            min(ours.start, limits.start),
+            min((rate for rate in (ours.rpm, limits.rpm) if rate is not None), default=None),
+            min((rate for rate in (ours.tpm, limits.tpm) if rate is not None), default=None),
+        )
+        self.window = min(self.window, float(self.limits.most))
 
 
 @runtime_checkable
@@ -380,7 +300,7 @@ class QuotaGate:
     """One controller and the calls that wait for it; event loops in other threads may share it."""
 
     def __init__(self, limits: RateLimits) -> None:
-        self.state = first_state(limits)
+        self.state = RateController(limits)
         """What the controller knows now."""
         self._waiters: deque[_Waiter] = deque()
         self._lock = threading.Lock()
@@ -390,10 +310,8 @@ class QuotaGate:
         """Wait for a slot in line, and return the call's number; `guess` is its tokens."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            if not self._waiters:
-                self.state, wait = admit(self.state, guess, loop.time())
-                if not wait:
-                    return self.state.admitted
+            if not self._waiters and not self.state.admit(guess, loop.time()):
+                return self.state.started
             waiter = _Waiter(loop, loop.create_future(), guess)
             self._waiters.append(waiter)
             self._pump(loop)
@@ -402,7 +320,7 @@ class QuotaGate:
         except BaseException:
             with self._lock:
                 if waiter.number:
-                    self.state = release(self.state, "neutral", loop.time())
+                    self.state.release("neutral", loop.time())
                 else:
                     self._waiters.remove(waiter)
                 # The alarm may stand on a loop that ends with the one who left.
@@ -412,22 +330,22 @@ class QuotaGate:
         return waiter.number
 
     def release(self, outcome: CallOutcome, **ended: Any) -> None:
-        """Give a slot back; the keywords are those of the function `release`."""
+        """Give a slot back; the keywords are those of `RateController.release`."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self.state = release(self.state, outcome, loop.time(), **ended)
+            self.state.release(outcome, loop.time(), **ended)
             if self._waiters:
                 self._pump(loop)
 
     def advertise(self, signal: RateSignal) -> None:
         """Note what a server advertised."""
         with self._lock:
-            self.state = advertise(self.state, signal, asyncio.get_running_loop().time())
+            self.state.advertise(signal, asyncio.get_running_loop().time())
 
     def tighten(self, limits: RateLimits) -> None:
         """Let the stricter limits hold."""
         with self._lock:
-            self.state = tighten(self.state, limits)
+            self.state.tighten(limits)
 
     def _pump(self, here: asyncio.AbstractEventLoop) -> None:
         """Admit the callers that may start, and set the alarm for the next; the lock is held."""
@@ -437,7 +355,7 @@ class QuotaGate:
             if head.loop.is_closed():
                 waiters.popleft()
                 continue
-            self.state, wait = admit(self.state, head.guess, now)
+            wait = self.state.admit(head.guess, now)
             if wait:
                 if wait != float("inf") and (self._alarm is None or now + wait < self._alarm):
                     self._alarm = now + wait
@@ -445,7 +363,7 @@ class QuotaGate:
                     here.call_later(wait, self._ring, here)
                 return
             waiters.popleft()
-            head.number = self.state.admitted
+            head.number = self.state.started
             if head.loop is here:
                 head.wake()
                 continue
@@ -453,7 +371,7 @@ class QuotaGate:
                 head.loop.call_soon_threadsafe(head.wake)
             except RuntimeError:
                 # Its loop has just been closed: nobody will use the slot.
-                self.state = release(self.state, "neutral", now)
+                self.state.release("neutral", now)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
@@ -508,7 +426,7 @@ class Limited(Wrapper):
             inner.listener = self._gate.advertise
 
     @property
-    def state(self) -> RateState:
+    def state(self) -> RateController:
         """What the controller knows now."""
         return self._gate.state
 
