@@ -23,7 +23,7 @@ from pathlib import Path
 
 url, data, width = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 judge = Pointwise("support/binary")
-requests = (request for trace in open_dataset(data) for request in next(judge.inquire(trace)))
+requests = (request for trace in open_dataset(data) for request in next(judge.plan(trace)))
 
 async def main():
     client = openai.AsyncOpenAI(base_url=url, max_retries=0)

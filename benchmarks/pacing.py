@@ -84,7 +84,7 @@ def pacing(verdicts: int, rounds: int) -> None:
     judge = Pointwise("support/binary")
     with tempfile.TemporaryDirectory() as name:
         data = dataset(Path(name) / "data.jsonl", max(1, verdicts // 5), 5, 400)
-        requests = [request for trace in open_dataset(data) for request in next(judge.inquire(trace))]
+        requests = [request for trace in open_dataset(data) for request in next(judge.plan(trace))]
         for scenario, faults in SCENARIOS.items():
             for width in (16, 64):
                 took: dict[str, list[float]] = {"no hold": [], "as it is": []}

@@ -65,14 +65,14 @@ def traces() -> dict[str, Trace]:
 
 
 def conversations(ref: str, trace: Trace) -> list[list[str]]:
-    """Return the texts of the messages of each request of the first wave."""
+    """Return the texts of the messages of each request of the first round."""
     mode = load_prompt(ref).mode
     if mode == "split":
         return [[message.content for message in Splitting(ref).request(trace).messages]]
     assert mode in MODES
     if mode.startswith("claims"):
         trace = trace.model_copy(update={"claims": CLAIMS[trace.id]})
-    requests = next(make_judge(ref, mode).inquire(trace))
+    requests = next(make_judge(ref, mode).plan(trace))
     return [[message.content for message in request.messages] for request in requests]
 
 

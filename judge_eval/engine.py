@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Self, TypeAlias, cast
 
 from judge_eval.errors import CallError
-from judge_eval.judges.judge import Inquiry, Judge, Wave, imagined_split, plan_of
+from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, imagined_split, plan_of
 from judge_eval.llm.backend import Backend, peek
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.schema import Judgment, NoVerdict, Trace
@@ -45,8 +45,8 @@ class OpenTrace:
     """A trace that is being judged: its plan, the requests of the current round, and the replies so far."""
 
     item: Item
-    plan: Inquiry
-    requests: Wave = ()
+    plan: JudgingPlan
+    requests: RequestRound = ()
     replies: list[Reply | None] = field(default_factory=list)
     missing: int = 0
     advanced: bool = False

@@ -140,7 +140,7 @@ class Evaluator:
             mode, judge = kind_named(judge).name, None
         _require("model", "`provider/model`, such as 'openai/NAME', or a backend", model, str | Mapping, "complete")
         _require("prompt", "a prompt's id or the `Path` of a file", prompt, str | Path)
-        _require("judge", "a judge, or the name of an installed kind", judge, NoneType, "inquire")
+        _require("judge", "a judge, or the name of an installed kind", judge, NoneType, "describe")
         _require("cache", "a folder, a database's URL, True or False", cache, str | Path | bool | None)
         for name, record in (("options", options), ("intervals", intervals)):
             _require(name, f"`{_RECORDS[name].__name__}(...)`", record, _RECORDS[name] | None)

@@ -51,7 +51,7 @@ class Setting:
     type: Any = None
     """The type of the flag's value where it is not the field's, such as a list of texts."""
     read: Callable[[Any], Any] | None = None
-    """Makes the field's value from the flag's; a `Several` sets more fields than its own."""
+    """Makes the field's value from the flag's; a `FieldValues` sets more fields than its own."""
     completion: str = ""
     """The function of `cli.flags.completion` that the shell calls on Tab."""
     changes_verdict: bool = False
@@ -62,7 +62,7 @@ class Setting:
     """Whether neither shows it."""
 
 
-class Several(dict[str, Any]):
+class FieldValues(dict[str, Any]):
     """Values of several fields that one flag sets, by field."""
 
 

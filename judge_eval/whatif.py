@@ -34,7 +34,7 @@ from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.fusion import number_in
 from judge_eval.notebook import shown_by_default
 from judge_eval.pools.joining import JoinedRuns, Settling
-from judge_eval.pools.lists import KnownChunks, Maker
+from judge_eval.pools.lists import KnownChunks, ListMaker
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
@@ -86,7 +86,7 @@ class NewLists:
         if conflicts == "refuse":
             Pool.of(runs, conflicts=conflicts)
         self.recipe, self.runs, self.first, self.scale = recipe, runs, runs[0].manifest, scale_of(runs[0])
-        self.read, self.maker = JoinedRuns(runs, conflicts), Maker(recipe)
+        self.read, self.maker = JoinedRuns(runs, conflicts), ListMaker(recipe)
         self.names = " and ".join(system.name for system in self.read.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
 
@@ -321,7 +321,7 @@ def sweep(
     parameter, numbers = read_values(values)
     base = Recipe(**recipe)
     name = str(parse_metric(metric) if metric is not None else runs[0].manifest.metrics[0])
-    tried = [Maker(_with(base, parameter, number)) for number in numbers]
+    tried = [ListMaker(_with(base, parameter, number)) for number in numbers]
     for maker in tried:
         maker.recipe.check(len(runs))
     if conflicts == "refuse":

@@ -76,7 +76,7 @@ def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None
 
 
 def test_a_stop_during_a_repair_hands_on_what_was_read() -> None:
-    """The verdicts of the first wave are kept where the run is stopped while a reply is being repaired."""
+    """The verdicts of the first round are kept where the run is stopped while a reply is being repaired."""
 
     async def main() -> list[Judged]:
         collected: list[Judged] = []

@@ -16,7 +16,7 @@ from judge_eval.engine import BLOCK
 from judge_eval.errors import CallError, ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.judge_file import JudgeSpec
-from judge_eval.judges.judge import Inquiry, Judge, Wave, as_begun
+from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, as_begun
 from judge_eval.judges.splitting import Splitting
 from judge_eval.llm.backend import one_slash
 from judge_eval.llm.budget import price_of
@@ -56,9 +56,9 @@ def open_requests(
     """
     rest = iter(traces)
     while block := list(islice(rest, BLOCK)):
-        going: list[tuple[Inquiry, Wave, frozenset[str]]] = []
+        going: list[tuple[JudgingPlan, RequestRound, frozenset[str]]] = []
         for trace in block:
-            plan = judge.inquire(trace, {})
+            plan = judge.plan(trace, {})
             if (requests := next(plan, None)) is not None:
                 going.append((plan, requests, frozenset()))
         while going:

@@ -2,10 +2,10 @@ from judge_eval.judges.cascade import Cascade as Cascade
 from judge_eval.judges.cascade import Guarantee as Guarantee
 from judge_eval.judges.claims import Claims as Claims
 from judge_eval.judges.decision import Decision as Decision
-from judge_eval.judges.judge import Inquiry as Inquiry
 from judge_eval.judges.judge import Judge as Judge
 from judge_eval.judges.judge import JudgeAround as JudgeAround
-from judge_eval.judges.judge import Wave as Wave
+from judge_eval.judges.judge import JudgingPlan as JudgingPlan
+from judge_eval.judges.judge import RequestRound as RequestRound
 from judge_eval.judges.listwise import Listwise as Listwise
 from judge_eval.judges.panel import Member as Member
 from judge_eval.judges.panel import Panel as Panel

@@ -9,10 +9,10 @@ from judge_eval import schema
 from judge_eval.confidence import CONFIDENCE_GRID, is_sure
 from judge_eval.errors import ConfigError
 from judge_eval.judges.judge import (
-    Inquiry,
     Judge,
     JudgeAround,
     JudgeStage,
+    JudgingPlan,
     ModelUse,
     as_begun,
     check_trace,
@@ -77,18 +77,18 @@ class WholeTraces(JudgeAround):
         """What the judge says of itself, with what it reads."""
         return {**self.judge.describe(), "reads": "trace"}
 
-    def inquire(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> Inquiry:
+    def plan(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: of all chunks if one has no verdict, else of none."""
         if all(chunk.id in known or chunk.is_blank for chunk in trace.chunks):
-            return (yield from self.judge.inquire(trace, known))
-        judgment = yield from self.judge.inquire(trace, {})
+            return (yield from self.judge.plan(trace, known))
+        judgment = yield from self.judge.plan(trace, {})
         return _filled(judgment, known)
 
-    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> Inquiry:
+    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> JudgingPlan:
         """Plan what is missing: all chunks are asked about again, and verdicts that are there stand."""
         if earlier.parts or not earlier.open:
             return (yield from plan_of(self.judge, trace, earlier))
-        judgment = yield from self.inquire(trace, earlier.known)
+        judgment = yield from self.plan(trace, earlier.known)
         return judgment.replace(calls=join_calls(trace, earlier.calls, judgment.calls))
 
 
@@ -233,20 +233,20 @@ class Cascade:
         check_trace(self.cheap, trace)
         check_trace(self.strong, trace)
 
-    def inquire(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> Inquiry:
+    def plan(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: the cheap judge's rounds, then the strong one's."""
-        first = yield from route_plan(self.cheap.inquire(trace, known), self.routes[0])
+        first = yield from route_plan(self.cheap.plan(trace, known), self.routes[0])
         kept = {
             outcome.chunk_id: outcome for outcome in first.outcomes if outcome.kind == "verdict" and self.keeps(outcome)
         }
-        second = yield from route_plan(self.strong.inquire(trace, {**kept, **known}), self.routes[1])
+        second = yield from route_plan(self.strong.plan(trace, {**kept, **known}), self.routes[1])
         return self._conclude(trace, first, second, kept, known)
 
     def is_complete(self, trace: schema.Trace, earlier: schema.Judgment) -> bool:  # noqa: ARG002
         """Tell whether each chunk has a verdict, and each panel inside all votes on its verdicts."""
         return not earlier.open and not earlier.parts
 
-    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> Inquiry:
+    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> JudgingPlan:
         """Plan what is missing: verdicts of the cheap judge are never asked for again.
 
         A cheap judge that looks at several chunks at once is asked about all of them, as the threshold was
@@ -269,7 +269,7 @@ class Cascade:
             escalated = {id_: schema.NoVerdict(chunk_id=id_, why="unjudged") for id_ in reopened - kept.keys()}
             plan = plan_of(self.strong, trace, _filled(part, {**escalated, **kept}))
         else:
-            plan = self.strong.inquire(trace, {**stands, **kept})
+            plan = self.strong.plan(trace, {**stands, **kept})
         second = yield from route_plan(plan, self.routes[1])
         judgment = self._conclude(trace, first, second, kept, {})
         votes = {stage: self._votes(stage, earlier, column, reopened) for stage, column in judgment.votes.items()}
@@ -277,7 +277,7 @@ class Cascade:
 
     def _cheap_again(
         self, trace: schema.Trace, earlier: schema.Judgment, stands: Mapping[str, schema.Verdict]
-    ) -> Inquiry:
+    ) -> JudgingPlan:
         """Return what the cheap judge said, asked about what it did not tell of."""
         part = earlier.parts.get(CHEAP)
         verdicts = {} if part is None else part.known
@@ -292,7 +292,7 @@ class Cascade:
             )
             known = {chunk_id: verdict for chunk_id, verdict in stands.items() if chunk_id not in verdicts}
             return (yield from route_plan(plan_of(self.cheap, trace, _filled(before, known)), self.routes[0]))
-        first = yield from route_plan(self.cheap.inquire(trace, {}), self.routes[0])
+        first = yield from route_plan(self.cheap.plan(trace, {}), self.routes[0])
         calls = join_calls(trace, () if part is None else part.calls, first.calls)
         return _filled(first, verdicts).replace(calls=calls)
 

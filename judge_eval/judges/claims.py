@@ -12,7 +12,7 @@ from judge_eval.errors import DataError, JudgeEvalError
 from judge_eval.judges import claim_questions, prompted
 from judge_eval.judges.claim_questions import RowReading
 from judge_eval.judges.decision import check_quotes
-from judge_eval.judges.judge import Inquiry, Wave, resume_by_verdicts
+from judge_eval.judges.judge import JudgingPlan, RequestRound, resume_by_verdicts
 from judge_eval.judges.parsing import Problem, evidence_found, fault_of
 from judge_eval.judges.questions import Asking, Question, ask_listwise, ask_pointwise, blank_outcome, distinct
 from judge_eval.judges.splitting import Split, Splitting
@@ -213,7 +213,7 @@ class Claims(prompted.PromptJudge):
             raise JudgeEvalError(f"the prompt {ref}, or one that goes with it, is not the one this run used")
         return judge
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: its claims, the rows of its chunks, what is covered together."""
         return (yield from self._plan(trace, known))
 
@@ -230,12 +230,14 @@ class Claims(prompted.PromptJudge):
         partial_set = len(whole.passages) < len(distinct(trace.chunks, {}))
         return partial_set and any(set(call.chunk_ids) == asked for call in earlier.calls)
 
-    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+    def resume(self, trace: Trace, earlier: Judgment) -> JudgingPlan:
         """Plan what is missing: rows, and claims that all chunks were asked about without an answer."""
         together = earlier.claims.together if earlier.claims else {}
         return resume_by_verdicts(partial(self._plan, together=together), trace, earlier)
 
-    def _plan(self, trace: Trace, known: Mapping[str, Verdict], together: Mapping[str, bool | None] = {}) -> Inquiry:
+    def _plan(
+        self, trace: Trace, known: Mapping[str, Verdict], together: Mapping[str, bool | None] = {}
+    ) -> JudgingPlan:
         split = yield from self._claims_of(trace)
         rows = distinct(trace.chunks, known)
         if split.claims is None:
@@ -266,7 +268,7 @@ class Claims(prompted.PromptJudge):
         rows = [{"quote": each, "claim": each, "vital": True} for each in sentences]
         return Completion(json.dumps({"claims": rows}, ensure_ascii=False))
 
-    def _claims_of(self, trace: Trace) -> Generator[Wave, Sequence[Reply], Split]:
+    def _claims_of(self, trace: Trace) -> Generator[RequestRound, Sequence[Reply], Split]:
         if trace.claims is not None:
             return Split(claims=trace.claims)
         if self.splitting is None or not (trace.reference or "").strip():

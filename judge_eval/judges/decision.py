@@ -6,7 +6,7 @@ from pathlib import Path
 
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges import prompted
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.parsing import Problem, Reading
 from judge_eval.judges.questions import Question, call_of, conclude, distinct, request_for, rounds
 from judge_eval.judges.token_confidence import Confidence
@@ -64,7 +64,7 @@ class Decision(prompted.PromptJudge):
         """Whether each chunk is asked about in a request of its own."""
         return self.layout == "request"
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of requests, and one for answers that cannot be used."""
         questions = distinct(trace.chunks, known)
         for again in (False, True):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.parsing import evidence_found
 from judge_eval.record import trusted
 from judge_eval.schema import Chunk, Judgment, Outcome, Scale, Trace, Verdict
@@ -44,7 +44,7 @@ class ImportedVerdicts:
         """Where the verdicts come from, and their scale."""
         return {"mode": "imported", "imported": self._source, "scale": self.scale.model_dump()}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Look up every chunk of a trace; nothing is ever asked."""
         yield from ()
         recorded = self._recorded.get(trace.id)

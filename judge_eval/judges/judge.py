@@ -9,10 +9,10 @@ from judge_eval.errors import ConfigError, advise
 from judge_eval.schema import BlankPolicy, Call, Judgment, Scale, Stage, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
-Wave: TypeAlias = Sequence[Request]
+RequestRound: TypeAlias = Sequence[Request]
 """Requests that do not depend on each other; never empty."""
 
-Inquiry: TypeAlias = Generator[Wave, Sequence[Reply], Judgment]
+JudgingPlan: TypeAlias = Generator[RequestRound, Sequence[Reply], Judgment]
 """Yields a round, is sent the replies in the same order, returns the judgment."""
 
 
@@ -28,7 +28,7 @@ class Judge(Protocol):
     - `check_trace(trace)`: raises `DataError` if it needs more of a trace than `needs` can say.
     - `imagined_split(request) -> Completion | None`: answers a request that splits a reference, to plan by.
     - `is_complete(trace, earlier) -> bool`: whether nothing is missing in an earlier judgment of a trace.
-    - `resume(trace, earlier) -> Inquiry`: plans what is missing there, and returns the whole judgment.
+    - `resume(trace, earlier) -> JudgingPlan`: plans what is missing there, and returns the whole judgment.
     - `check_depth(depth)`: raises `ConfigError` if it does not judge as many chunks of a trace.
     - `stages() -> Sequence[JudgeStage]`: the judges that it asks one after the other.
     - `models_asked() -> Iterable[ModelUse]`: which models it asks, and how.
@@ -37,7 +37,7 @@ class Judge(Protocol):
 
     Drive it by hand like this:
 
-        plan = judge.inquire(trace)
+        plan = judge.plan(trace)
         requests = next(plan)
         requests = plan.send([answer(request) for request in requests])  # StopIteration.value is the judgment
     """
@@ -53,7 +53,7 @@ class Judge(Protocol):
     def describe(self) -> dict[str, Any]:
         """Everything about it that could change a verdict, as plain JSON data, for a run's manifest."""
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = ...) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = ...) -> JudgingPlan:
         """Plan the judging of one trace.
 
         Args:
@@ -150,17 +150,17 @@ def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
     return complete(trace, earlier) if complete is not None else not earlier.open
 
 
-def plan_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> Inquiry:
+def plan_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> JudgingPlan:
     """Plan what is missing in an earlier judgment of a trace (None: all); it returns the whole, with earlier calls."""
     if earlier is None:
-        return judge.inquire(trace, {})
-    resume: Callable[[Trace, Judgment], Inquiry] | None = getattr(judge, "resume", None)
-    return resume(trace, earlier) if resume else resume_by_verdicts(judge.inquire, trace, earlier)
+        return judge.plan(trace, {})
+    resume: Callable[[Trace, Judgment], JudgingPlan] | None = getattr(judge, "resume", None)
+    return resume(trace, earlier) if resume else resume_by_verdicts(judge.plan, trace, earlier)
 
 
 def resume_by_verdicts(
-    inquire: Callable[[Trace, Mapping[str, Verdict]], Inquiry], trace: Trace, earlier: Judgment
-) -> Inquiry:
+    plan: Callable[[Trace, Mapping[str, Verdict]], JudgingPlan], trace: Trace, earlier: Judgment
+) -> JudgingPlan:
     """Complete an earlier judgment by a plan that takes its verdicts and nothing else."""
     known = earlier.known
     split: list[Call] = []
@@ -169,7 +169,7 @@ def resume_by_verdicts(
         # Its call is about all chunks and stands before all others; it is kept also if no verdict was given.
         every = {chunk.id for chunk in trace.chunks}
         split = [call for call in earlier.calls[:1] if every == set(call.chunk_ids)]
-    judgment = yield from inquire(trace, known)
+    judgment = yield from plan(trace, known)
     answered = [call for call in earlier.calls if not known.keys().isdisjoint(call.chunk_ids)]
     votes = {}
     for name, column in judgment.votes.items():  # of a judge around a panel: earlier votes stay
@@ -201,7 +201,7 @@ def route_request(request: Request, route: str) -> Request:
     return replace(request, route=route, origin=origin)
 
 
-def route_plan(plan: Inquiry, route: str) -> Inquiry:
+def route_plan(plan: JudgingPlan, route: str) -> JudgingPlan:
     """Lead a plan on as it is, its requests sent to the model of a route."""
     replies: Sequence[Reply] | None = None
     while True:
@@ -237,9 +237,9 @@ class JudgeAround:
         """Return the judgment that follows from the judge's."""
         return judgment
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace, as the judge does."""
-        return self.conclude(trace, (yield from self.judge.inquire(trace, known)))
+        return self.conclude(trace, (yield from self.judge.plan(trace, known)))
 
     @property
     def by_claims(self) -> bool:
@@ -286,7 +286,7 @@ class JudgeAround:
         """Tell whether the judge misses nothing in an earlier judgment."""
         return is_complete(self.judge, trace, earlier)
 
-    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+    def resume(self, trace: Trace, earlier: Judgment) -> JudgingPlan:
         """Plan what is missing in an earlier judgment, as the judge does."""
         return self.conclude(trace, (yield from plan_of(self.judge, trace, earlier)))
 
@@ -302,11 +302,11 @@ class OnRoute(JudgeAround):
         """What the judge says of itself, with the route."""
         return {**self.judge.describe(), "route": self.route}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace, as the judge does."""
-        return route_plan(self.judge.inquire(trace, known), self.route)
+        return route_plan(self.judge.plan(trace, known), self.route)
 
-    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+    def resume(self, trace: Trace, earlier: Judgment) -> JudgingPlan:
         """Plan what is missing in an earlier judgment, as the judge does."""
         return route_plan(plan_of(self.judge, trace, earlier), self.route)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from judge_eval.errors import ConfigError
-from judge_eval.judges.judge import Inquiry, Judge, JudgeAround, resume_by_verdicts
+from judge_eval.judges.judge import Judge, JudgeAround, JudgingPlan, resume_by_verdicts
 from judge_eval.schema import Chunk, Judgment, Outcome, Scale, Trace, Verdict
 
 
@@ -37,17 +37,17 @@ class KeptVerdicts(JudgeAround):
         """What the judge says of itself, and where the other verdicts are from."""
         return {**self.judge.describe(), **self._source}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of the chunks without a verdict."""
         outcomes_known = ((chunk.id, self._known(trace.id, chunk)) for chunk in trace.chunks)
         kept = {id_: each for id_, each in outcomes_known if each is not None and each.kind == "verdict"}
-        judgment: Judgment = yield from self.judge.inquire(trace, {**kept, **known})
+        judgment: Judgment = yield from self.judge.plan(trace, {**kept, **known})
         return judgment.replace(parts={})
 
     def is_complete(self, trace: Trace, earlier: Judgment) -> bool:  # noqa: ARG002
         """Tell whether each chunk has a verdict."""
         return not earlier.open
 
-    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+    def resume(self, trace: Trace, earlier: Judgment) -> JudgingPlan:
         """Plan what is missing in an earlier judgment."""
-        return resume_by_verdicts(self.inquire, trace, earlier)
+        return resume_by_verdicts(self.plan, trace, earlier)

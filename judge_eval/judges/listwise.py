@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 from judge_eval.errors import ConfigError, PromptError, UnknownNameError
 from judge_eval.judges import prompted
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.pointwise import Pointwise, VerdictContract
 from judge_eval.judges.questions import ask_listwise, conclude, distinct
 from judge_eval.prompts import AnyForm, PromptForm, form_of_version
@@ -100,7 +100,7 @@ class Listwise(prompted.PromptJudge):
         other.pointwise = self.pointwise and self.pointwise.with_blank(rule)
         return other
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of lists, their repair, then pointwise what is open."""
         questions = distinct(trace.chunks, known)
         contract = VerdictContract(self.form, self.scale, self.max_tokens, self.sample)

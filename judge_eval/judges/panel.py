@@ -10,10 +10,10 @@ from typing import Any, Literal, Self, TypeAlias
 from judge_eval import schema
 from judge_eval.errors import ConfigError
 from judge_eval.judges.judge import (
-    Inquiry,
     Judge,
+    JudgingPlan,
     ModelUse,
-    Wave,
+    RequestRound,
     as_begun,
     check_trace,
     judges_by_claims,
@@ -200,9 +200,9 @@ class Panel:
         members = [replace(m, judge=with_blank(m.judge, rule)) for m in self.members]
         return Panel(members, vote=self.vote, quorum=self.quorum)
 
-    def inquire(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> Inquiry:
+    def plan(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: the rounds of all members, side by side."""
-        plans = [member.judge.inquire(trace, known) for member in self.members]
+        plans = [member.judge.plan(trace, known) for member in self.members]
         judgments = yield from self._side_by_side(plans)
         return self._conclude(trace, known, judgments)
 
@@ -210,13 +210,15 @@ class Panel:
         """Tell whether every member has voted on every chunk with a text."""
         return not earlier.open and not earlier.parts
 
-    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> Inquiry:
+    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> JudgingPlan:
         """Plan the votes that are missing: each member goes on from its own."""
         plans = [plan_of(member.judge, trace, earlier.parts.get(member.name)) for member in self.members]
         judgments = yield from self._side_by_side(plans)
         return self._conclude(trace, {}, judgments)
 
-    def _side_by_side(self, plans: Sequence[Inquiry]) -> Generator[Wave, Sequence[Reply], Sequence[schema.Judgment]]:
+    def _side_by_side(
+        self, plans: Sequence[JudgingPlan]
+    ) -> Generator[RequestRound, Sequence[Reply], Sequence[schema.Judgment]]:
         """Lead the members' plans on, their rounds asked as one; return their judgments."""
         judgments: list[schema.Judgment | None] = [None] * len(plans)
         replies: list[Sequence[Reply] | None] = [None] * len(plans)

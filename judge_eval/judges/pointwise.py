@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge_eval.judges import prompted
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
 from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct
 from judge_eval.judges.token_confidence import Confidence, read_confidence
@@ -56,7 +56,7 @@ class Pointwise(prompted.PromptJudge):
         self.sample = sample
         self.evidence = prompted.fit_evidence(self.form, evidence)
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of one request for each distinct chunk, then repairs."""
         questions = distinct(trace.chunks, known)
         yield from ask_pointwise(self.contract, trace, questions)

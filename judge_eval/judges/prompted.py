@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from judge_eval import prompts
 from judge_eval.errors import ConfigError, JudgeEvalError, PromptError, advise
-from judge_eval.judges.judge import Inquiry, ModelUse
+from judge_eval.judges.judge import JudgingPlan, ModelUse
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale, Trace, Verdict
 
 F = TypeVar("F", bound=prompts.AnyForm)
@@ -61,7 +61,7 @@ class PromptJudge(ABC):
         return made
 
     @abstractmethod
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace."""
 
     def models_asked(self) -> tuple[ModelUse]:

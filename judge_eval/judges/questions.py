@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from judge_eval import schema
 from judge_eval.errors import CallError
-from judge_eval.judges.judge import Wave
+from judge_eval.judges.judge import RequestRound
 from judge_eval.judges.parsing import Problem, evidence_found, fault_of, without_surrogates
 from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
@@ -18,7 +18,7 @@ from judge_eval.wire import Completion, Message, Passage, Reply, Request
 T = TypeVar("T")
 R = TypeVar("R")
 
-Asking: TypeAlias = Generator[Wave, Sequence[Reply], None]
+Asking: TypeAlias = Generator[RequestRound, Sequence[Reply], None]
 """Asks until every question has a reading or a problem."""
 
 ASKED_AGAIN = ("unreachable", "budget")

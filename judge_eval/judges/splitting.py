@@ -8,7 +8,7 @@ from typing import Any, Literal
 from judge_eval import limits, schema
 from judge_eval.errors import CallError
 from judge_eval.judges import parsing
-from judge_eval.judges.judge import Inquiry, Wave
+from judge_eval.judges.judge import JudgingPlan, RequestRound
 from judge_eval.judges.prompted import describe_form, fit_form
 from judge_eval.judges.questions import call_of, failed_call, repair, rounds, second_look
 from judge_eval.prompts import ClaimsForm
@@ -71,7 +71,7 @@ class Splitting:
         prompt = describe_form(self.form, self.scale)["prompt"]
         return {"mode": "split", "prompt": prompt, "max_tokens": self.max_tokens}
 
-    def inquire(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> Inquiry:  # noqa: ARG002
+    def plan(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> JudgingPlan:  # noqa: ARG002
         """Plan the splitting alone: no chunk is judged, so none has a verdict."""
         split = yield from self.split(trace)
         failure = split.failure
@@ -83,7 +83,7 @@ class Splitting:
             claims=None if split.claims is None else schema.ClaimsJudged(claims=split.claims),
         )
 
-    def split(self, trace: schema.Trace) -> Generator[Wave, Sequence[Reply], Split]:
+    def split(self, trace: schema.Trace) -> Generator[RequestRound, Sequence[Reply], Split]:
         """Ask for the claims of a trace's reference; its chunks are not looked at."""
         split = Split()
         yield from rounds([(split, self.request(trace))], self._take)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
 from judge_eval.ranges import Range, check_params
-from judge_eval.settings import Setting, Several, check
+from judge_eval.settings import FieldValues, Setting, check
 from judge_eval.spelling import option
 from judge_eval.user_text import read_params
 
@@ -29,8 +29,8 @@ LOGPROBS: Final[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": 5}
 """The parameters that ask a chat model for log-probabilities."""
 
 
-def _fleet(urls: Sequence[str]) -> Several:
-    return Several(base_url=urls[0], fleet=tuple(urls[1:])) if urls else Several()
+def _fleet(urls: Sequence[str]) -> FieldValues:
+    return FieldValues(base_url=urls[0], fleet=tuple(urls[1:])) if urls else FieldValues()
 
 
 def _params(pairs: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from judge_eval.errors import JudgeEvalError
 from judge_eval.judges import Judge
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.kinds import judge_of_record
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.cache.cached import Cached
@@ -94,7 +94,7 @@ class Memory:
         if self._judge is None:
             return []
         try:
-            requests = list(next(self._judge.inquire(result.trace)))
+            requests = list(next(self._judge.plan(result.trace)))
         except (StopIteration, JudgeEvalError, TypeError, ValueError):
             return []
         return [(request, reply is not None) for request, reply in zip(requests, self._look_up(requests), strict=True)]
@@ -103,16 +103,16 @@ class Memory:
         if self._judge is None:
             return {}
         recalled: dict[tuple[str, str], ReplayedCall] = {}
-        self._drive(self._judge.inquire(result.trace), recalled)
+        self._drive(self._judge.plan(result.trace), recalled)
         if result.claims is not None and result.trace.claims is None:  # its split may not be at hand
             split = result.trace.model_copy(update={"claims": result.claims.claims})
-            self._drive(self._judge.inquire(split), recalled)
+            self._drive(self._judge.plan(split), recalled)
         by_key: dict[str, list[ReplayedCall]] = {}
         for (key, _), exchange in recalled.items():
             by_key.setdefault(key, []).append(exchange)
         return by_key
 
-    def _drive(self, plan: Inquiry, recalled: dict[tuple[str, str], ReplayedCall]) -> None:
+    def _drive(self, plan: JudgingPlan, recalled: dict[tuple[str, str], ReplayedCall]) -> None:
         try:
             requests = next(plan)
             while True:

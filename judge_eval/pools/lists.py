@@ -96,7 +96,7 @@ class KnownChunks:
         return self._words[place]
 
 
-class Maker:
+class ListMaker:
     """Makes the lists of a recipe.
 
     Raises:

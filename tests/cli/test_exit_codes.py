@@ -19,7 +19,7 @@ from judge_eval.eval_run import EvalRun
 from tests.support.canned import Canned
 from tests.support.chat_answers import completion
 from tests.support.chat_server import ChatServer
-from tests.support.command import FIXTURES, Shell, Told
+from tests.support.command import FIXTURES, CommandResult, Shell
 
 FAKE = ("--model", "fake/overlap")
 
@@ -33,7 +33,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
-def in_bash(shell: Shell, line: str, **environment: str) -> Told:
+def in_bash(shell: Shell, line: str, **environment: str) -> CommandResult:
     """Run a line of bash, in which `judge-eval` is the command."""
     define = f'judge-eval() {{ "{sys.executable}" -m judge_eval "$@"; }}; '
     done = subprocess.run(
@@ -45,7 +45,7 @@ def in_bash(shell: Shell, line: str, **environment: str) -> Told:
         timeout=60,
         check=False,
     )
-    return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.mark.slow

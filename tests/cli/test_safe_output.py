@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from judge_eval.errors import RefusedError
-from tests.support.command import ROOT, Shell, Told
+from tests.support.command import ROOT, CommandResult, Shell
 from tests.support.serving import scripted
 from tests.test_shown import STEERING
 
@@ -147,7 +147,7 @@ def test_poor_terminals(shell: Shell, environment: dict[str, str]) -> None:
         calm((done.stdout + done.stderr).decode())
 
 
-def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> Told:
+def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> CommandResult:
     """Run a command whose output and errors are a terminal; `plain` sets NO_COLOR."""
     keeper, side = pty.openpty()
     environment = shell.environment(TERM="xterm-256color")
@@ -168,7 +168,7 @@ def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> Told:
             break
         parts.append(part)
     os.close(keeper)
-    return Told(process.wait(60), b"".join(parts).decode(), "")
+    return CommandResult(process.wait(60), b"".join(parts).decode(), "")
 
 
 @pytest.mark.slow

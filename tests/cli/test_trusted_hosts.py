@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Options
 from tests.support.batch_server import BatchServer
 from tests.support.chat_server import ChatServer
-from tests.support.command import Told
+from tests.support.command import CommandResult
 from tests.support.desk import Desk
 
 HOST = "judge.example"
@@ -48,7 +48,7 @@ def address(server: ChatServer | BatchServer) -> str:
     return f"http://{HOST}:{urlsplit(server.url).port}/v1"
 
 
-def judge(desk: Desk, *flags: object, **environment: str) -> Told:
+def judge(desk: Desk, *flags: object, **environment: str) -> CommandResult:
     """Judge the traces."""
     return desk("run", "traces.jsonl", "--model", "openai/m", "--cache", "none", "-q", *flags, **environment)
 
@@ -81,7 +81,7 @@ def planted(desk: Desk, server: ChatServer, place: str) -> list[object]:
     return ["--judge", "j.toml"]
 
 
-def stops(told: Told, *words: str) -> None:
+def stops(told: CommandResult, *words: str) -> None:
     """Check that a command stopped before a call, and what it says."""
     assert told.code == 2, told.err
     assert KEY not in told.err

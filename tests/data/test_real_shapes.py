@@ -155,7 +155,7 @@ def rows_of_ids(count: int, real: int) -> list[dict[str, Any]]:
     return [{"query": f"q{n}?", "reference": "r", "chunks": each} for n, each in enumerate(texts)]
 
 
-class Paid:
+class CountingBackend:
     """A backend that may cost something."""
 
     identity = None
@@ -172,9 +172,9 @@ class Paid:
         """Nothing is open."""
 
 
-def judged(data: Any, **options: Any) -> tuple[Paid, EvalRun]:
+def judged(data: Any, **options: Any) -> tuple[CountingBackend, EvalRun]:
     """Judge with a backend that may cost something."""
-    backend = Paid()
+    backend = CountingBackend()
     reader = ReadOptions(**options)
     with Evaluator(backend, cache=False, options=Options(attempts=1)) as evaluator:
         try:

@@ -80,7 +80,7 @@ def test_other_rules_are_refused() -> None:
     """A wrong value names the known ones; a judge that has a rule of its own says so."""
     with pytest.raises(ConfigError, match="blank is 'skip'; known: no_verdict, irrelevant"):
         Evaluator("fake/overlap", blank="skip")  # type: ignore[arg-type]
-    own = SimpleNamespace(inquire=None, describe=dict, scale=Pointwise().scale, needs=())
+    own = SimpleNamespace(plan=None, describe=dict, scale=Pointwise().scale, needs=())
     with pytest.raises(ConfigError, match="already has a rule for chunks without text"):
         with_blank(own, "irrelevant")  # type: ignore[arg-type]
 

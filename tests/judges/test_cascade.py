@@ -44,8 +44,8 @@ def test_the_strong_judge_is_asked_about_what_the_cheap_one_is_not_sure_of() -> 
     """.80 keeps .80 and .20 (which is .80 for the other side), and no less; each says who gave it."""
     shares = {"a": 0.8, "b": 0.79, "c": 0.2, "d": 0.21}
     cascade = Cascade(CHEAP, STRONG, 0.8)
-    judgment, waves = drive(cascade, trace_of(*"abcd"), replying(shares, {"b": False, "d": False}))
-    assert [[r.route for r in wave] for wave in waves] == [["cheap"], ["strong"] * 2]
+    judgment, rounds = drive(cascade, trace_of(*"abcd"), replying(shares, {"b": False, "d": False}))
+    assert [[r.route for r in round_] for round_ in rounds] == [["cheap"], ["strong"] * 2]
     values = [(o.grade, o.stage, o.reason) for o in judgment.outcomes if o.kind == "verdict"]
     assert values == [(1, "cheap", None), (0, "strong", "said so"), (0, "cheap", None), (0, "strong", "said so")]
     assert judgment.votes == {"cheap": (1, 1, 0, 0), "strong": (None, 0, None, 0)}
@@ -56,17 +56,17 @@ def test_the_strong_judge_is_asked_about_what_the_cheap_one_is_not_sure_of() -> 
 def test_thresholds(threshold: float | None, asked: str) -> None:
     """None sends everything to the strong judge; 1.00 keeps what is certain; .50 keeps all."""
     shares = {"a": 1.0, "b": 0.99, "c": 0.01, "d": 0.5}
-    _, waves = drive(
+    _, rounds = drive(
         Cascade(CHEAP, STRONG, threshold), trace_of(*"abcd"), replying(shares, dict.fromkeys("abcd", False))
     )
-    assert "".join(r.passages[0].text for wave in waves[1:] for r in wave) == asked
+    assert "".join(r.passages[0].text for round_ in rounds[1:] for r in round_) == asked
 
 
 def test_positives_can_be_explained() -> None:
     """Then every relevant verdict of the cheap judge goes to the strong one, whose verdict stands."""
     cascade = Cascade(CHEAP, STRONG, 0.6, explain_positives=True)
-    judgment, waves = drive(cascade, trace_of("a", "b"), replying({"a": 0.99, "b": 0.01}, {"a": False}))
-    assert [r.passages[0].text for r in waves[1]] == ["a"]
+    judgment, rounds = drive(cascade, trace_of("a", "b"), replying({"a": 0.99, "b": 0.01}, {"a": False}))
+    assert [r.passages[0].text for r in rounds[1]] == ["a"]
     assert [o.stage for o in judgment.outcomes if isinstance(o, Verdict)] == ["strong", "cheap"]
 
 
@@ -93,8 +93,8 @@ def test_known_verdicts_are_not_asked_again() -> None:
         "c2": Verdict(chunk_id="c2", grade=0, relevant=False, reason="r", stage="strong"),
     }
     cascade = Cascade(CHEAP, STRONG, 0.8)
-    judgment, waves = drive(cascade, trace_of("a", "b", "c"), replying({"c": 0.95}, {}), known)
-    assert [[p.text for p in r.passages] for wave in waves for r in wave] == [["c"]]
+    judgment, rounds = drive(cascade, trace_of("a", "b", "c"), replying({"c": 0.95}, {}), known)
+    assert [[p.text for p in r.passages] for round_ in rounds for r in round_] == [["c"]]
     assert judgment.outcomes[:2] == (known["c1"], known["c2"])
     assert judgment.votes == {"cheap": (None, None, 1), "strong": (None, None, None)}
 

@@ -38,8 +38,8 @@ def test_rows_become_supports_and_verdicts(mode: Any) -> None:
         row(),
     ]
     answers = [[*map(said, cells)]] if mode == "claims" else [[rows(*cells)]]
-    judgment, waves = drive(make_judge("support/binary", mode), trace(DIRECTED, BORN, BREAD, " "), answers)
-    assert [len(wave) for wave in waves] == [3 if mode == "claims" else 1]
+    judgment, rounds = drive(make_judge("support/binary", mode), trace(DIRECTED, BORN, BREAD, " "), answers)
+    assert [len(round_) for round_ in rounds] == [3 if mode == "claims" else 1]
     first, second, third, blank = judgment.outcomes
     assert [o.grade for o in judgment.outcomes[:3]] == [1, 1, 0]
     assert blank.why == "empty"
@@ -63,9 +63,9 @@ def test_the_split_comes_first_and_is_told() -> None:
     """Without claims the reference is split, then the chunks are judged; the calls name all of it."""
     bare = trace(BORN, claims=None)
     answers = [[split(REFERENCE)], [said(row(cell(1, "full", "born in Uppsala")))]]
-    judgment, waves = drive(ONE_BY_ONE, bare, answers)
-    assert [request.claims for (request,) in waves] == [(), (REFERENCE,)]
-    assert [call.key for call in judgment.calls] == [request.digest.hex() for (request,) in waves]
+    judgment, rounds = drive(ONE_BY_ONE, bare, answers)
+    assert [request.claims for (request,) in rounds] == [(), (REFERENCE,)]
+    assert [call.key for call in judgment.calls] == [request.digest.hex() for (request,) in rounds]
     assert judgment.outcomes[0].relevant
     assert bare.claims is None
 
@@ -110,7 +110,7 @@ def test_the_scale_costs_no_second_call() -> None:
     """Binary and graded verdicts follow from one row: what is asked is the same."""
     binary, graded = make_judge("support/binary", "claims"), make_judge("support/graded", "claims")
     assert (binary.scale, graded.scale) == (BINARY, GRADED)
-    (first,), (other,) = (next(judge.inquire(trace(BORN))) for judge in (binary, graded))
+    (first,), (other,) = (next(judge.plan(trace(BORN))) for judge in (binary, graded))
     assert first.digest == other.digest
     assert make_judge("support/graded", "claims", relevant=3).scale.relevant == 3
     assert make_judge("claims/support", "claims").scale == BINARY
@@ -120,9 +120,9 @@ def test_ids_and_vitality_change_no_request() -> None:
     """Renaming a claim or calling it vital asks nothing again; another text does."""
     renamed = tuple(c.model_copy(update={"id": f"k{c.id}", "vital": not c.vital}) for c in CLAIMS)
     reworded = (*CLAIMS[:2], CLAIMS[2].model_copy(update={"text": "She was born in 1931."}))
-    asked = [next(ONE_BY_ONE.inquire(trace(BORN, claims=claims)))[0].digest for claims in (CLAIMS, renamed)]
+    asked = [next(ONE_BY_ONE.plan(trace(BORN, claims=claims)))[0].digest for claims in (CLAIMS, renamed)]
     assert asked[0] == asked[1]
-    assert next(ONE_BY_ONE.inquire(trace(BORN, claims=reworded)))[0].digest != asked[0]
+    assert next(ONE_BY_ONE.plan(trace(BORN, claims=reworded)))[0].digest != asked[0]
 
 
 def test_a_contradiction_is_no_support() -> None:
@@ -136,8 +136,8 @@ def test_a_contradiction_is_no_support() -> None:
 
 def test_a_reference_without_claims_judges_nothing() -> None:
     """No chunk has a verdict, and each says why; nothing is 0, nothing is 1."""
-    judgment, waves = drive(ONE_BY_ONE, trace(BORN, BREAD, claims=()), [])
-    assert waves == []
+    judgment, rounds = drive(ONE_BY_ONE, trace(BORN, BREAD, claims=()), [])
+    assert rounds == []
     assert [(o.why, o.detail) for o in judgment.outcomes] == [("unjudged", NO_CLAIMS)] * 2
     assert judgment.claims.claims == ()
 
@@ -149,11 +149,11 @@ def test_few_and_many_claims(mode: Any, count: int) -> None:
     claims = tuple(Claim(id=f"k{n}", text=f"Fact {n} holds.") for n in range(1, count + 1))
     full = row(*(cell(n, "full", "Anna Berg was born") for n in range(1, count + 1)))
     reply = said(full) if mode == "claims" else rows(full)
-    judgment, waves = drive(make_judge("support/graded", mode), trace(BORN, claims=claims), [[reply]])
+    judgment, rounds = drive(make_judge("support/graded", mode), trace(BORN, claims=claims), [[reply]])
     assert judgment.outcomes[0].grade == 3
     assert len(judgment.outcomes[0].supports) == count
-    assert waves[0][0].max_tokens >= 64 * count
-    assert f"{count}. Fact {count} holds." in waves[0][0].messages[1].content
+    assert rounds[0][0].max_tokens >= 64 * count
+    assert f"{count}. Fact {count} holds." in rounds[0][0].messages[1].content
     assert len(judgment.outcomes[0].reason) < 400
 
 
@@ -170,22 +170,22 @@ def test_known_verdicts_keep_their_rows() -> None:
     answers = [[said(row(cell(1, "full", "Anna Berg directed"))), said(row(cell(2, "full", "Uppsala in 1931")))]]
     whole, _ = drive(ONE_BY_ONE, trace(DIRECTED, BORN), answers)
     known = {"c1": whole.outcomes[0]}
-    again, waves = drive(ONE_BY_ONE, trace(DIRECTED, BORN), [[answers[0][1]]], known)
-    assert [request.chunk_ids for request in waves[0]] == [("c2",)]
+    again, rounds = drive(ONE_BY_ONE, trace(DIRECTED, BORN), [[answers[0][1]]], known)
+    assert [request.chunk_ids for request in rounds[0]] == [("c2",)]
     assert again.outcomes == whole.outcomes
     assert again.claims == whole.claims
 
 
 def test_equal_chunks_are_asked_about_once() -> None:
     """They share a row."""
-    judgment, waves = drive(ONE_BY_ONE, trace(BORN, BORN), [[said(row(cell(2, "full", "born in Uppsala")))]])
-    assert len(waves[0]) == 1
+    judgment, rounds = drive(ONE_BY_ONE, trace(BORN, BORN), [[said(row(cell(2, "full", "born in Uppsala")))]])
+    assert len(rounds[0]) == 1
     assert judgment.outcomes[0].supports == judgment.outcomes[1].supports != ()
 
 
 def test_an_empty_retrieval_is_split_all_the_same() -> None:
     """What the reference claims is known though nothing was retrieved, so that recall can be 0."""
-    judgment, waves = drive(ONE_BY_ONE, trace(claims=None), [[split(REFERENCE)]])
-    assert len(waves) == 1
+    judgment, rounds = drive(ONE_BY_ONE, trace(claims=None), [[split(REFERENCE)]])
+    assert len(rounds) == 1
     assert len(judgment.claims.claims) == 1
     assert judgment.outcomes == judgment.calls == ()

@@ -23,7 +23,7 @@ from tests.support.raw_server import RawServer
 
 def test_a_budget_reckons_with_what_every_cell_shares() -> None:
     """Some servers bill shared input for each question: of cells as of chunks, that is what may be taken."""
-    (request,) = next(make_judge("support/binary", "claims-decision").inquire(trace(DIRECTED)))
+    (request,) = next(make_judge("support/binary", "claims-decision").plan(trace(DIRECTED)))
     rules, shared, *questions = request.messages
     assert len(questions) == len(CLAIMS)
     assert request.billed == (rules, shared) * len(questions) + tuple(questions)
@@ -33,18 +33,18 @@ def test_decision_models_answer_cell_by_cell() -> None:
     """One request a chunk, one statement a claim; likely ones are full support; nothing is quoted."""
     judge = make_judge("support/graded", mode_for("decisions/some", "claims"))
     answers = [[decided(0.9, 0.1, 0.5), decided(0.0, 0.51, 0.1)], [decided(0.8)]]
-    judgment, waves = drive(judge, trace(DIRECTED, BORN), answers)
-    assert [[len(request.claims) for request in wave] for wave in waves] == [[3, 3], [1]]
+    judgment, rounds = drive(judge, trace(DIRECTED, BORN), answers)
+    assert [[len(request.claims) for request in round_] for round_ in rounds] == [[3, 3], [1]]
     assert [[s.claim for s in o.supports] for o in judgment.outcomes] == [["1"], ["2"]]
     assert {s.quote_found for o in judgment.outcomes for s in o.supports} == {None}
     assert judgment.claims.together == {"3": True}
     assert [o.grade for o in judgment.outcomes] == [2, 2]
     assert {o.evidence for o in judgment.outcomes} == {None}
-    asked = waves[0][0].questionnaire
+    asked = rounds[0][0].questionnaire
     assert asked is not None
     assert [item.data["claim"] for item in asked.questions] == [claim.text for claim in CLAIMS]
     assert asked.shared == {"question": QUERY, "chunk": {"text": DIRECTED}}
-    both = waves[1][0].questionnaire
+    both = rounds[1][0].questionnaire
     assert both is not None
     assert list(both.shared["chunks"]) == ["c1", "c2"]
 
@@ -77,8 +77,8 @@ def test_a_decision_model_splits_nothing() -> None:
 def test_without_claims_and_reference_nothing_is_asked() -> None:
     """Whoever drives the plan without a check gets no verdict, and says why."""
     for judge, text in ((Claims("claims/decision"), REFERENCE), (ONE_BY_ONE, None)):
-        judgment, waves = drive(judge, trace(BORN, claims=None, reference=text), [])
-        assert waves == []
+        judgment, rounds = drive(judge, trace(BORN, claims=None, reference=text), [])
+        assert rounds == []
         assert judgment.outcomes[0].why == "unjudged"
 
 

@@ -25,8 +25,8 @@ def test_two_chunks_together() -> None:
         [said(row(cell(1, "full", "Anna Berg directed"))), said(row(cell(2, "partial", "born in Uppsala")))],
         [together((["Anna Berg directed", "born in Uppsala"], True))],
     ]
-    judgment, waves = drive(ONE_BY_ONE, trace(DIRECTED, BORN), answers)
-    (request,) = waves[1]
+    judgment, rounds = drive(ONE_BY_ONE, trace(DIRECTED, BORN), answers)
+    (request,) = rounds[1]
     assert request.claims == (CLAIMS[1].text,)
     assert [passage.text for passage in request.passages] == [DIRECTED, BORN]
     assert judgment.claims.together == {"2": True}  # claim 3 is touched by nobody, and not asked about
@@ -49,8 +49,8 @@ TOGETHER = {
 def test_what_cannot_be_told_together_is_none(bad: Completion) -> None:
     """After one repair it has no verdict, and is no False; the chunks keep theirs."""
     parts = [said(row()), said(row(cell(2, "partial", "born in Uppsala")))]
-    judgment, waves = drive(ONE_BY_ONE, trace(DIRECTED, BORN), [parts, [bad], [bad]])
-    assert [len(wave) for wave in waves] == [2, 1, 1]
+    judgment, rounds = drive(ONE_BY_ONE, trace(DIRECTED, BORN), [parts, [bad], [bad]])
+    assert [len(round_) for round_ in rounds] == [2, 1, 1]
     assert judgment.claims.together == {"2": None}
     assert judgment.failed == 0
     failed, _ = drive(ONE_BY_ONE, trace(DIRECTED, BORN), [parts, [CallError("gone")]])
@@ -66,8 +66,8 @@ def test_a_part_of_the_set_denies_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     parts = [said(row()), said(row(cell(2, "partial", "born in Uppsala"))), said(row())]
     for covered in (False, True):
         answer = together((["born in Uppsala"], covered))
-        judgment, waves = drive(ONE_BY_ONE, trace(DIRECTED, BORN, far), [parts, [answer]])
-        assert len(waves[1][0].passages) == 2
+        judgment, rounds = drive(ONE_BY_ONE, trace(DIRECTED, BORN, far), [parts, [answer]])
+        assert len(rounds[1][0].passages) == 2
         assert judgment.claims.together == {"2": covered or None}
 
 
@@ -93,8 +93,8 @@ def test_rows_outlive_a_stop_before_the_set_is_asked() -> None:
 
 def test_one_chunk_is_no_set() -> None:
     """Of a single passage, however often it was retrieved, nothing is asked together."""
-    _, waves = drive(ONE_BY_ONE, trace(BORN, BORN), [[said(row(cell(2, "partial", "born in Uppsala")))]])
-    assert len(waves) == 1
+    _, rounds = drive(ONE_BY_ONE, trace(BORN, BORN), [[said(row(cell(2, "partial", "born in Uppsala")))]])
+    assert len(rounds) == 1
 
 
 def in_part(request: Any) -> str:

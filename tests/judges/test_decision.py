@@ -37,8 +37,8 @@ def test_one_request_holds_a_traces_questions() -> None:
     """Distinct chunks are asked together, blank ones never, equal ones once, known ones not again."""
     known = {"c5": Verdict(chunk_id="c5", grade=1, relevant=True, reason="known")}
     trace = trace_of("one", " \n", "two", "one", "five")
-    judgment, waves = drive(Decision(), trace, [[sure(0.9, 0.2)]], known)
-    ((request,),) = waves
+    judgment, rounds = drive(Decision(), trace, [[sure(0.9, 0.2)]], known)
+    ((request,),) = rounds
     assert [passage.text for passage in request.passages] == ["one", "two"]
     assert request.chunks_by_passage() == [("c1", "c4"), ("c3",)]
     grades = [outcome.grade for outcome in judgment.outcomes if outcome.kind == "verdict"]
@@ -69,28 +69,28 @@ def test_there_is_no_reason_and_no_quote() -> None:
 
 def test_a_declined_question_is_that_chunks_alone() -> None:
     """It is not asked again; the others stand."""
-    judgment, waves = drive(Decision(), trace_of("one", "two", "three"), [[answers(0.9, REFUSED, 0.1)]])
+    judgment, rounds = drive(Decision(), trace_of("one", "two", "three"), [[answers(0.9, REFUSED, 0.1)]])
     assert told(judgment) == [0.9, "refused", 0.1]
-    assert len(waves) == 1
+    assert len(rounds) == 1
 
 
 def test_an_answer_of_no_use_is_asked_once_more_and_alone() -> None:
     """Only the questions without an answer are asked again, once."""
     first, second = [answers(0.9, ODD, 0.1)], [answers(0.7)]
-    judgment, waves = drive(Decision(), trace_of("one", "two", "three"), [first, second])
+    judgment, rounds = drive(Decision(), trace_of("one", "two", "three"), [first, second])
     assert told(judgment) == [0.9, 0.7, 0.1]
-    assert [passage.text for passage in waves[1][0].passages] == ["two"]
-    judgment, waves = drive(Decision(), trace_of("one", "two"), [[answers(ODD, 0.9)], [answers(ODD)]])
+    assert [passage.text for passage in rounds[1][0].passages] == ["two"]
+    judgment, rounds = drive(Decision(), trace_of("one", "two"), [[answers(ODD, 0.9)], [answers(ODD)]])
     assert told(judgment) == ["unparsable", 0.9]
-    assert len(waves) == 2
+    assert len(rounds) == 2
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4])
 def test_as_many_answers_as_questions(count: int) -> None:
     """Any other number of answers is nobody's."""
-    judgment, waves = drive(Decision(), trace_of("one", "two"), [[sure(*[0.9] * count)]] * 2)
+    judgment, rounds = drive(Decision(), trace_of("one", "two"), [[sure(*[0.9] * count)]] * 2)
     assert told(judgment) == ["unparsable"] * 2
-    assert len(waves) == 2
+    assert len(rounds) == 2
     assert f"{count} answers to 2 questions" in str(judgment.outcomes[0])
 
 
@@ -143,18 +143,18 @@ def test_what_is_kept() -> None:
 def test_questions_are_packed_by_count(most: int) -> None:
     """No request holds more than was allowed, and together they hold all."""
     trace = trace_of(*map(str, range(10)))
-    _, waves = drive(Decision(most=most), trace, lambda r: sure(*[0.5] * len(r.passages)))
-    (wave,) = waves
-    assert [len(request.passages) for request in wave] == [min(most, 10 - n) for n in range(0, 10, most)]
-    assert [p.text for request in wave for p in request.passages] == list(map(str, range(10)))
+    _, rounds = drive(Decision(most=most), trace, lambda r: sure(*[0.5] * len(r.passages)))
+    (round_,) = rounds
+    assert [len(request.passages) for request in round_] == [min(most, 10 - n) for n in range(0, 10, most)]
+    assert [p.text for request in round_ for p in request.passages] == list(map(str, range(10)))
 
 
 def test_questions_are_packed_by_size() -> None:
     """Long chunks go in requests of their own, even one that is larger than allowed."""
     half = "x" * (MOST_CHARACTERS // 2)
     texts = ["a" + half, "b" + half, "c" * (2 * MOST_CHARACTERS), "d", "e"]
-    _, waves = drive(Decision(), trace_of(*texts), lambda r: sure(*[0.5] * len(r.passages)))
-    assert [[p.text[0] for p in request.passages] for request in waves[0]] == [["a"], ["b"], ["c"], ["d", "e"]]
+    _, rounds = drive(Decision(), trace_of(*texts), lambda r: sure(*[0.5] * len(r.passages)))
+    assert [[p.text[0] for p in request.passages] for request in rounds[0]] == [["a"], ["b"], ["c"], ["d", "e"]]
 
 
 def test_requests_of_one_chunk_each() -> None:
@@ -162,10 +162,10 @@ def test_requests_of_one_chunk_each() -> None:
     trace = trace_of("one", "two")
     requests: dict[Any, Request] = {}
     for layout in ("question", "input", "request"):
-        wave = next(Decision(layout=layout).inquire(trace))  # type: ignore[arg-type]
-        assert [len(r.passages) for r in wave] == ([1, 1] if layout == "request" else [2])
-        requests[layout] = wave[0]
-    requests["sample"] = next(Decision(sample=1).inquire(trace))[0]
+        round_ = next(Decision(layout=layout).plan(trace))  # type: ignore[arg-type]
+        assert [len(r.passages) for r in round_] == ([1, 1] if layout == "request" else [2])
+        requests[layout] = round_[0]
+    requests["sample"] = next(Decision(sample=1).plan(trace))[0]
     assert len({request.digest for request in requests.values()}) == 4
 
 

@@ -40,8 +40,8 @@ UNSOUND = {
 def judged(evidence: Any, quote: str, relevant: bool = True) -> Outcome:
     """What becomes of a verdict that quotes this, twice where it is asked again."""
     reply = one(relevant, quote)
-    judgment, waves = drive(Pointwise(evidence=evidence), trace_of(TEXT), lambda _: reply)
-    assert len(waves) == (2 if relevant and not quote else 1)
+    judgment, rounds = drive(Pointwise(evidence=evidence), trace_of(TEXT), lambda _: reply)
+    assert len(rounds) == (2 if relevant and not quote else 1)
     return judgment.outcomes[0]
 
 

@@ -25,9 +25,9 @@ def grades(judgment: Judgment) -> list[int | str]:
     return [o.grade if o.kind == "verdict" else o.why for o in judgment.outcomes]
 
 
-def asked(waves: list[list[Request]]) -> list[list[tuple[str, ...]]]:
-    """Tell which passages were asked about, wave by wave."""
-    return [[tuple(passage.text for passage in request.passages) for request in wave] for wave in waves]
+def asked(rounds: list[list[Request]]) -> list[list[tuple[str, ...]]]:
+    """Tell which passages were asked about, round by round."""
+    return [[tuple(passage.text for passage in request.passages) for request in round_] for round_ in rounds]
 
 
 def test_it_is_a_judge() -> None:
@@ -40,9 +40,9 @@ def test_it_is_a_judge() -> None:
 def test_one_request_judges_all() -> None:
     """All chunks are in one request; entries go by their ids, in any order."""
     reply = many(entry(3, False), entry(1), entry(4), entry(2, False))
-    judgment, waves = drive(JUDGE, FOUR, [[reply]])
+    judgment, rounds = drive(JUDGE, FOUR, [[reply]])
     assert grades(judgment) == [1, 0, 0, 1]
-    assert asked(waves) == [[("one", "two", "three", "four")]]
+    assert asked(rounds) == [[("one", "two", "three", "four")]]
     assert len(judgment.calls) == 1
     assert judgment.calls[0].chunk_ids == ("c1", "c2", "c3", "c4")
 
@@ -51,16 +51,16 @@ def test_nothing_and_blank_chunks_cost_nothing() -> None:
     """An empty list makes no request; blank chunks are not shown; equal ones are shown once."""
     assert drive(JUDGE, trace_of(), [])[1] == []
     assert drive(JUDGE, trace_of("", " "), [])[1] == []
-    judgment, waves = drive(JUDGE, trace_of("a", "", "a", "b"), [[many(entry(1), entry(2, False))]])
-    assert asked(waves) == [[("a", "b")]]
+    judgment, rounds = drive(JUDGE, trace_of("a", "", "a", "b"), [[many(entry(1), entry(2, False))]])
+    assert asked(rounds) == [[("a", "b")]]
     assert grades(judgment) == [1, "empty", 1, 0]
 
 
 def test_known_verdicts_are_not_asked_for() -> None:
     """What is known is not shown again."""
     known = {"c2": Verdict(chunk_id="c2", grade=1, relevant=True)}
-    judgment, waves = drive(JUDGE, trace_of("a", "b", "c"), [[many(entry(1, False), entry(2, False))]], known)
-    assert asked(waves) == [[("a", "c")]]
+    judgment, rounds = drive(JUDGE, trace_of("a", "b", "c"), [[many(entry(1, False), entry(2, False))]], known)
+    assert asked(rounds) == [[("a", "c")]]
     assert grades(judgment) == [0, 1, 0]
 
 
@@ -75,8 +75,8 @@ def test_known_verdicts_are_not_asked_for() -> None:
 )
 def test_what_is_left_open_is_asked_pointwise(reply: Completion, open_ones: tuple[str, str], rest: list[int]) -> None:
     """Missing, doubled and off-scale entries are asked again one by one; no rank shifts."""
-    judgment, waves = drive(JUDGE, FOUR, [[reply], [NO, NO]])
-    assert asked(waves)[1] == [(open_ones[0],), (open_ones[1],)]
+    judgment, rounds = drive(JUDGE, FOUR, [[reply], [NO, NO]])
+    assert asked(rounds)[1] == [(open_ones[0],), (open_ones[1],)]
     texts = ["one", "two", "three", "four"]
     assert grades(judgment) == [0 if text in open_ones else 1 for text in texts]
 
@@ -85,10 +85,10 @@ def test_what_is_left_open_is_asked_pointwise(reply: Completion, open_ones: tupl
 def test_an_unknown_id_is_an_error_never_a_shift(number: object) -> None:
     """A reply about a passage nobody asked about is repaired as a whole, then asked pointwise."""
     bad = many(entry(1), entry(2), entry(3), entry(4), entry(number))
-    judgment, waves = drive(JUDGE, FOUR, [[bad], [bad], [NO, YES, NO, NO]])
+    judgment, rounds = drive(JUDGE, FOUR, [[bad], [bad], [NO, YES, NO, NO]])
     assert grades(judgment) == [0, 1, 0, 0]
-    assert "was not asked about" in waves[1][0].follow_up[1].content
-    assert [len(wave) for wave in waves] == [1, 1, 4]
+    assert "was not asked about" in rounds[1][0].follow_up[1].content
+    assert [len(round_) for round_ in rounds] == [1, 1, 4]
 
 
 def test_a_reply_with_seven_for_four_is_no_verdict_list() -> None:
@@ -100,15 +100,15 @@ def test_a_reply_with_seven_for_four_is_no_verdict_list() -> None:
 
 def test_a_repair_is_stored_under_the_first_question() -> None:
     """The repaired reply is found at the first question by the next run."""
-    judgment, waves = drive(JUDGE, trace_of("a"), [[GARBAGE], [many(entry(1))]])
-    assert waves[1][0].origin is waves[0][0]
-    assert judgment.calls[0].key == waves[0][0].digest.hex()
+    judgment, rounds = drive(JUDGE, trace_of("a"), [[GARBAGE], [many(entry(1))]])
+    assert rounds[1][0].origin is rounds[0][0]
+    assert judgment.calls[0].key == rounds[0][0].digest.hex()
 
 
 def test_a_truncated_reply_is_asked_for_with_a_larger_cap() -> None:
     """A cut list is asked for once with a larger cap, then pointwise."""
-    judgment, waves = drive(JUDGE, trace_of("a"), [[CUT], [CUT], [YES]])
-    assert waves[1][0].max_tokens == waves[0][0].max_tokens * LARGER_CAP
+    judgment, rounds = drive(JUDGE, trace_of("a"), [[CUT], [CUT], [YES]])
+    assert rounds[1][0].max_tokens == rounds[0][0].max_tokens * LARGER_CAP
     assert grades(judgment) == [1]
 
 
@@ -127,16 +127,16 @@ def test_the_cap_grows_with_the_list() -> None:
 )
 def test_a_failed_call_fails_all_its_chunks(reply: Reply, why: str) -> None:
     """A dead server, a spent budget or a refusal leaves every chunk of the request without a verdict."""
-    judgment, waves = drive(JUDGE, FOUR, [[reply]])
+    judgment, rounds = drive(JUDGE, FOUR, [[reply]])
     assert grades(judgment) == [why] * 4
-    assert len(waves) == 1
+    assert len(rounds) == 1
 
 
 def test_a_bare_positive_is_asked_pointwise_and_kept() -> None:
     """A positive entry without a quote is asked again by itself; where that fails, it stands."""
     first = many(entry(1, True, ""), entry(2))
-    judgment, waves = drive(JUDGE, trace_of("a", "b"), [[first], [YES]])
-    assert asked(waves)[1] == [("a",)]
+    judgment, rounds = drive(JUDGE, trace_of("a", "b"), [[first], [YES]])
+    assert asked(rounds)[1] == [("a",)]
     assert cast(Verdict, judgment.outcomes[0]).evidence == "pointwise"
     judgment, _ = drive(JUDGE, trace_of("a", "b"), [[first], [TransientError("x")]])
     assert grades(judgment) == [1, 1]
@@ -145,12 +145,12 @@ def test_a_bare_positive_is_asked_pointwise_and_kept() -> None:
 
 
 def test_long_lists_are_asked_in_windows() -> None:
-    """A list longer than the window is asked in several requests of one wave, none of them sharing ids."""
+    """A list longer than the window is asked in several requests of one round, none of them sharing ids."""
     judge = Listwise("listwise/support/binary", window=2)
     replies = [many(entry(1), entry(2, False)), GARBAGE, many(entry(1, False))]
     trace = trace_of("a", "b", "c", "d", "e")
-    judgment, waves = drive(judge, trace, [replies, [many(entry(1, False), entry(2))]])
-    assert asked(waves) == [[("a", "b"), ("c", "d"), ("e",)], [("c", "d")]]
+    judgment, rounds = drive(judge, trace, [replies, [many(entry(1, False), entry(2))]])
+    assert asked(rounds) == [[("a", "b"), ("c", "d"), ("e",)], [("c", "d")]]
     assert grades(judgment) == [1, 0, 0, 1, 0]
     with pytest.raises(ConfigError, match="window must be at least 2"):
         Listwise(window=1)

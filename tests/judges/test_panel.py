@@ -68,16 +68,16 @@ def test_without_a_quorum_there_is_no_verdict() -> None:
 def test_members_ask_in_one_wave_and_a_repair_waits_for_nobody() -> None:
     """The plan alone: both members' requests come together, routed; a repair keeps its route."""
     panel = Panel([Member("a", Pointwise(), "A"), Member("b", Pointwise("relevance/binary"), "B")])
-    inquiry = panel.inquire(TRACE)
-    wave = next(inquiry)
-    assert [(r.route, r.chunk_ids) for r in wave] == [("A", ("c1",)), ("A", ("c2",)), ("B", ("c1",)), ("B", ("c2",))]
-    again = inquiry.send([answer(wave[0], 1), Completion("?"), answer(wave[2], 1), answer(wave[3], 1)])
+    plan = panel.plan(TRACE)
+    round_ = next(plan)
+    assert [(r.route, r.chunk_ids) for r in round_] == [("A", ("c1",)), ("A", ("c2",)), ("B", ("c1",)), ("B", ("c2",))]
+    again = plan.send([answer(round_[0], 1), Completion("?"), answer(round_[2], 1), answer(round_[3], 1)])
     assert [(r.route, r.chunk_ids) for r in again] == [("A", ("c2",))]
     assert again[0].origin is not None
     assert again[0].origin.route == "A"
-    assert again[0].origin.digest == wave[1].digest
+    assert again[0].origin.digest == round_[1].digest
     with pytest.raises(StopIteration) as stop:
-        inquiry.send([answer(again[0], 0)])
+        plan.send([answer(again[0], 0)])
     judgment: Judgment = stop.value.value
     assert judgment.votes == {"a": (1, 0, None), "b": (1, 1, None)}
     assert [o.kind == "verdict" and o.grade for o in judgment.outcomes] == [1, 0, 0]

@@ -34,11 +34,11 @@ def test_it_is_a_judge() -> None:
 
 
 def test_one_wave_asks_about_every_chunk() -> None:
-    """All chunks are asked about in one wave, in rank order, each in a request of its own."""
-    judgment, waves = drive(JUDGE, trace_of("first", "second", "third"), [[YES, NO, NO]])
+    """All chunks are asked about in one round, in rank order, each in a request of its own."""
+    judgment, rounds = drive(JUDGE, trace_of("first", "second", "third"), [[YES, NO, NO]])
     assert whys(judgment) == ["1", "0", "0"]
-    assert [request.passages[0].text for request in waves[0]] == ["first", "second", "third"]
-    assert [request.chunk_ids for request in waves[0]] == [("c1",), ("c2",), ("c3",)]
+    assert [request.passages[0].text for request in rounds[0]] == ["first", "second", "third"]
+    assert [request.chunk_ids for request in rounds[0]] == [("c1",), ("c2",), ("c3",)]
     first = cast(Verdict, judgment.outcomes[0])
     assert (first.relevant, first.evidence, first.evidence_found, first.reason) == (True, "first", True, "Because.")
 
@@ -51,26 +51,26 @@ def test_an_invented_quote_is_kept_and_told() -> None:
 
 def test_nothing_retrieved_costs_nothing() -> None:
     """A trace without chunks makes no request and has a judgment without outcomes."""
-    judgment, waves = drive(JUDGE, trace_of(), [])
-    assert (waves, judgment.outcomes) == ([], ())
+    judgment, rounds = drive(JUDGE, trace_of(), [])
+    assert (rounds, judgment.outcomes) == ([], ())
 
 
 def test_blank_chunks_cost_nothing() -> None:
     """A chunk without text has no verdict, or is irrelevant where the user says so, and nobody is asked."""
-    judgment, waves = drive(JUDGE, trace_of(" \n", "", "first"), [[YES]])
+    judgment, rounds = drive(JUDGE, trace_of(" \n", "", "first"), [[YES]])
     assert whys(judgment) == ["empty", "empty", "1"]
-    assert len(waves[0]) == 1
-    judgment, waves = drive(JUDGE.with_blank("irrelevant"), trace_of(" \n", "", "first"), [[YES]])
+    assert len(rounds[0]) == 1
+    judgment, rounds = drive(JUDGE.with_blank("irrelevant"), trace_of(" \n", "", "first"), [[YES]])
     assert whys(judgment) == ["0", "0", "1"]
     assert cast(Verdict, judgment.outcomes[0]).reason == BLANK
-    assert len(waves[0]) == 1
+    assert len(rounds[0]) == 1
 
 
 def test_equal_chunks_are_asked_about_once() -> None:
     """Chunks with the same text and title share a request; another title makes another one."""
     trace = trace_of("first", {"id": "x", "text": "first"}, {"id": "y", "text": "first", "title": "T"})  # type: ignore[arg-type]
-    judgment, waves = drive(JUDGE, trace, [[YES, NO]])
-    assert [request.chunk_ids for request in waves[0]] == [("c1", "x"), ("y",)]
+    judgment, rounds = drive(JUDGE, trace, [[YES, NO]])
+    assert [request.chunk_ids for request in rounds[0]] == [("c1", "x"), ("y",)]
     assert whys(judgment) == ["1", "1", "0"]
     assert [outcome.chunk_id for outcome in judgment.outcomes] == ["c1", "x", "y"]
     assert len(judgment.calls) == 2
@@ -79,76 +79,76 @@ def test_equal_chunks_are_asked_about_once() -> None:
 def test_known_verdicts_are_not_asked_for() -> None:
     """What is known from before is taken as it is."""
     known = {"c2": Verdict(chunk_id="c2", grade=1, relevant=True, reason="before")}
-    judgment, waves = drive(JUDGE, trace_of("first", "second"), [[NO]], known)
-    assert [request.chunk_ids for request in waves[0]] == [("c1",)]
+    judgment, rounds = drive(JUDGE, trace_of("first", "second"), [[NO]], known)
+    assert [request.chunk_ids for request in rounds[0]] == [("c1",)]
     assert judgment.outcomes[1] == known["c2"]
 
 
 def test_an_unreadable_reply_is_repaired_once() -> None:
     """The repair shows the reply and names the problem; its answer is stored under the first question."""
-    judgment, waves = drive(JUDGE, trace_of("first", "second"), [[GARBAGE, NO], [YES]])
+    judgment, rounds = drive(JUDGE, trace_of("first", "second"), [[GARBAGE, NO], [YES]])
     assert whys(judgment) == ["1", "0"]
-    (repair,) = waves[1]
-    assert repair.origin is waves[0][0]
+    (repair,) = rounds[1]
+    assert repair.origin is rounds[0][0]
     assert repair.follow_up[0].content == GARBAGE.text
     assert "no JSON object" in repair.follow_up[1].content
-    assert judgment.calls[0].key == waves[0][0].digest.hex()
+    assert judgment.calls[0].key == rounds[0][0].digest.hex()
 
 
 def test_a_repair_that_fails_too_is_no_verdict() -> None:
     """After one repair the chunk has no verdict, with the reason."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[GARBAGE], [GARBAGE]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[GARBAGE], [GARBAGE]])
     assert whys(judgment) == ["unparsable"]
-    assert len(waves) == 2
+    assert len(rounds) == 2
     assert "no JSON object" in cast(NoVerdict, judgment.outcomes[0]).detail
 
 
 def test_a_truncated_reply_is_asked_for_with_a_larger_cap() -> None:
     """The same question is asked once more with a larger cap, and with nothing added to it."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[CUT], [YES]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[CUT], [YES]])
     assert whys(judgment) == ["1"]
-    (again,) = waves[1]
-    assert again.max_tokens == waves[0][0].max_tokens * LARGER_CAP
+    (again,) = rounds[1]
+    assert again.max_tokens == rounds[0][0].max_tokens * LARGER_CAP
     assert again.follow_up == ()
-    assert again.origin is waves[0][0]
+    assert again.origin is rounds[0][0]
 
 
 def test_truncated_twice_is_no_verdict() -> None:
     """After the larger cap the chunk has no verdict."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[CUT], [CUT]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[CUT], [CUT]])
     assert whys(judgment) == ["truncated"]
-    assert len(waves) == 2
+    assert len(rounds) == 2
 
 
 @pytest.mark.parametrize("order", [(CUT, GARBAGE), (GARBAGE, CUT)])
 def test_both_repairs_may_be_needed(order: tuple[Completion, Completion]) -> None:
     """A reply may be cut, then unreadable (or the other way round), and then well."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[order[0]], [order[1]], [YES]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[order[0]], [order[1]], [YES]])
     assert whys(judgment) == ["1"]
-    assert all(wave[0].origin is waves[0][0] for wave in waves[1:])
-    assert len(waves) == 3
+    assert all(round_[0].origin is rounds[0][0] for round_ in rounds[1:])
+    assert len(rounds) == 3
 
 
 def test_a_positive_verdict_without_evidence_is_asked_again_once() -> None:
     """The better answer is taken: the one that quotes."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[one(True)], [YES]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[one(True)], [YES]])
     assert cast(Verdict, judgment.outcomes[0]).evidence == "first"
-    assert waves[1][0].origin is None
-    assert waves[1][0].digest != waves[0][0].digest
-    judgment, waves = drive(JUDGE, trace_of("first"), [[one(True)], [one(False)]])
+    assert rounds[1][0].origin is None
+    assert rounds[1][0].digest != rounds[0][0].digest
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[one(True)], [one(False)]])
     assert whys(judgment) == ["0"]
-    judgment, waves = drive(JUDGE, trace_of("first"), [[one(True)], [one(True)]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[one(True)], [one(True)]])
     assert whys(judgment) == ["1"]
-    assert len(waves) == 2
+    assert len(rounds) == 2
 
 
 @pytest.mark.parametrize("second", [GARBAGE, CUT, TransientError("gone"), Completion("", "refusal")])
 def test_a_verdict_that_was_read_is_never_lost_to_a_second_question(second: Reply) -> None:
     """Where the second question brings nothing, the first verdict stands."""
-    judgment, waves = drive(JUDGE, trace_of("first"), [[one(True, reason="first")], [second]])
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[one(True, reason="first")], [second]])
     verdict = cast(Verdict, judgment.outcomes[0])
     assert (verdict.grade, verdict.evidence_found, verdict.reason) == (1, None, "first")
-    assert len(waves) == 2
+    assert len(rounds) == 2
 
 
 def test_a_negative_verdict_needs_no_evidence() -> None:
@@ -168,9 +168,9 @@ def test_a_negative_verdict_needs_no_evidence() -> None:
 )
 def test_what_cannot_be_mended_is_not_asked_again(reply: Reply, why: str) -> None:
     """A refusal, a dead server and a spent budget are no verdicts, and are not asked again."""
-    judgment, waves = drive(JUDGE, trace_of("first", "second"), [[reply, YES]])
+    judgment, rounds = drive(JUDGE, trace_of("first", "second"), [[reply, YES]])
     assert whys(judgment) == [why, "1"]
-    assert len(waves) == 1
+    assert len(rounds) == 1
 
 
 def test_a_failed_repair_call_keeps_its_reason() -> None:
@@ -189,10 +189,10 @@ def test_hostile_names_and_details_can_be_kept() -> None:
 def test_the_threshold_can_be_moved() -> None:
     """`relevant` moves what counts as relevant, not what is asked, so nothing is paid again."""
     reply = Completion(json.dumps(graded(1, "first")))
-    strict, waves = drive(Pointwise("support/graded"), trace_of("first"), [[reply]])
+    strict, rounds = drive(Pointwise("support/graded"), trace_of("first"), [[reply]])
     mild, same = drive(Pointwise("support/graded", relevant=1), trace_of("first"), [[reply]])
     assert [cast(Verdict, j.outcomes[0]).relevant for j in (strict, mild)] == [False, True]
-    assert waves[0][0].digest == same[0][0].digest
+    assert rounds[0][0].digest == same[0][0].digest
     with pytest.raises(DataError, match="above the highest grade 3"):
         Pointwise("support/graded", relevant=4)
 
@@ -233,9 +233,9 @@ def test_outcome_i_belongs_to_chunk_i(texts: list[str], data: st.DataObject) -> 
         text = request.passages[0].text
         return data.draw(st.just(one(True, text, reason=f"about {text}")) | REPLIES)
 
-    judgment, waves = drive(JUDGE, trace_of(*texts), answer)
+    judgment, rounds = drive(JUDGE, trace_of(*texts), answer)
     assert [outcome.chunk_id for outcome in judgment.outcomes] == [f"c{n + 1}" for n in range(len(texts))]
-    assert len(waves) <= 4
+    assert len(rounds) <= 4
     for text, outcome in zip(texts, judgment.outcomes, strict=True):
         if outcome.kind == "verdict" and outcome.evidence:
             assert outcome.reason == f"about {text}"

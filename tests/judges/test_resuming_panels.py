@@ -12,7 +12,7 @@ from judge_eval import Evaluator, FakeBackend, Identity, Member, Options, Panel,
 from judge_eval.errors import TransientError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.llm.fake import rules
 from judge_eval.schema import Verdict
 from judge_eval.views.run import remarks_of
@@ -125,9 +125,9 @@ class Around:
         """Say what it is."""
         return {**self.inner.describe(), "judge": "around/1"}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Judge as the other one does."""
-        return (yield from self.inner.inquire(trace, known))
+        return (yield from self.inner.plan(trace, known))
 
 
 def test_a_judge_around_a_panel_loses_no_vote(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def claims_of(judgment: Any) -> list[tuple[str, str]]:
 
 def test_claims_are_numbered_in_their_order() -> None:
     """A readable reply is asked for once; ids run from 1, quotes are kept, vital as the judge says."""
-    judgment, waves = drive(Splitting(), trace("any"), [[WHOLE]])
-    assert len(waves) == 1
+    judgment, rounds = drive(Splitting(), trace("any"), [[WHOLE]])
+    assert len(rounds) == 1
     assert claims_of(judgment) == [
         ("1", "Anna Berg directed The Long Harvest."),
         ("2", "Anna Berg was born in Uppsala."),
@@ -58,7 +58,7 @@ def test_what_is_asked_follows_from_question_and_reference_alone() -> None:
     assert Splitting().request(trace(reference=REFERENCE + " ")).digest != first.digest
     assert Splitting().request(trace(query=QUERY + " ")).digest != first.digest
     for judge in (Claims(), Claims("claims/support-list"), Claims(scale="graded", sample=2)):
-        (request,) = next(judge.inquire(trace("one")))
+        (request,) = next(judge.plan(trace("one")))
         assert request.digest == first.digest
 
 
@@ -83,16 +83,16 @@ BAD = {
 @pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
 def test_an_unusable_reply_is_repaired_once_and_then_named(reply: Completion) -> None:
     """The problem is named in one more request; then there are no claims, and no chunk has a verdict."""
-    judgment, waves = drive(Claims(), trace("a text", "another"), [[reply], [reply]])
-    assert [len(wave) for wave in waves] == [1, 1]
-    again = waves[1][0]
-    assert again.origin is waves[0][0]
+    judgment, rounds = drive(Claims(), trace("a text", "another"), [[reply], [reply]])
+    assert [len(round_) for round_ in rounds] == [1, 1]
+    again = rounds[1][0]
+    assert again.origin is rounds[0][0]
     assert again.follow_up[0].content == reply.text[:4000]
     assert "That answer cannot be used: " in again.follow_up[1].content
     assert judgment.claims is None
     assert [outcome.why for outcome in judgment.outcomes] == ["unparsable"] * 2
     assert all(o.detail.startswith("the reference could not be split") for o in judgment.outcomes)
-    assert not waves[0][0].accepts(reply)
+    assert not rounds[0][0].accepts(reply)
     mended, _ = drive(Splitting(), trace("a text"), [[reply], [WHOLE]])
     assert len(mended.claims.claims) == 3
 
@@ -107,36 +107,36 @@ def test_an_unusable_reply_is_repaired_once_and_then_named(reply: Completion) ->
 )
 def test_a_failed_split_says_why(reply: Any, why: str) -> None:
     """What declined, failed or may not be paid is the reason of every chunk, never an invented claim."""
-    judgment, waves = drive(Claims(), trace("a text", " "), [[reply]])
-    assert len(waves) == 1
+    judgment, rounds = drive(Claims(), trace("a text", " "), [[reply]])
+    assert len(rounds) == 1
     assert [outcome.why for outcome in judgment.outcomes] == [why, why]
     assert judgment.claims is None
 
 
 def test_a_truncated_split_is_asked_again_with_a_larger_cap() -> None:
     """The cap grows eightfold, once."""
-    _, waves = drive(Splitting(), trace("a"), [[Completion('{"claims": [', "length")], [WHOLE]])
-    assert waves[1][0].max_tokens == 8 * waves[0][0].max_tokens
+    _, rounds = drive(Splitting(), trace("a"), [[Completion('{"claims": [', "length")], [WHOLE]])
+    assert rounds[1][0].max_tokens == 8 * rounds[0][0].max_tokens
 
 
 def test_a_split_that_leaves_most_out_gets_a_second_look() -> None:
     """Where most words stand in no quote the rest is named, and the more complete answer counts."""
     poor = split(("in 1931", "Anna Berg was born in 1931."))
-    judgment, waves = drive(Splitting(), trace("a"), [[poor], [WHOLE]])
-    assert "Anna Berg directed The Long Harvest" in waves[1][0].follow_up[1].content
-    assert waves[1][0].origin is None  # so that either answer is kept, and paid once
+    judgment, rounds = drive(Splitting(), trace("a"), [[poor], [WHOLE]])
+    assert "Anna Berg directed The Long Harvest" in rounds[1][0].follow_up[1].content
+    assert rounds[1][0].origin is None  # so that either answer is kept, and paid once
     assert len(judgment.claims.claims) == 3
     for worse in (Completion("no"), split(), CallError("gone"), poor):
-        judgment, waves = drive(Splitting(), trace("a"), [[poor], [worse]])
+        judgment, rounds = drive(Splitting(), trace("a"), [[poor], [worse]])
         assert claims_of(judgment) == [("1", "Anna Berg was born in 1931.")]
-        assert len(waves) == 2
+        assert len(rounds) == 2
 
 
 def test_a_small_rest_is_taken_as_it_is() -> None:
     """A claim left out costs no second look; what is left can be named."""
     most = split(("Anna Berg directed The Long Harvest", "A."), ("was born in Uppsala", "B."))
-    judgment, waves = drive(Splitting(), trace("a"), [[most]])
-    assert len(waves) == 1
+    judgment, rounds = drive(Splitting(), trace("a"), [[most]])
+    assert len(rounds) == 1
     assert uncovered(REFERENCE, [claim.quote for claim in judgment.claims.claims]) == ["in 1931"]
 
 
@@ -149,11 +149,11 @@ def test_claims_that_say_the_same_are_one() -> None:
 
 def test_a_reference_may_claim_nothing() -> None:
     """An empty list is an answer that is kept; where the reference has words, after a second look."""
-    judgment, waves = drive(Splitting(), trace("a", reference="?!"), [[split()]])
-    assert len(waves) == 1
+    judgment, rounds = drive(Splitting(), trace("a", reference="?!"), [[split()]])
+    assert len(rounds) == 1
     assert judgment.claims.claims == ()
-    assert waves[0][0].accepts(split())
-    judgment, waves = drive(Splitting(), trace("a"), [[split()], [split()]])
+    assert rounds[0][0].accepts(split())
+    judgment, rounds = drive(Splitting(), trace("a"), [[split()], [split()]])
     assert judgment.claims.claims == ()
     judgment, _ = drive(Splitting(), trace("a"), [[split()], [WHOLE]])
     assert len(judgment.claims.claims) == 3
@@ -193,5 +193,5 @@ def test_the_rest_stands_in_the_text_and_in_no_quote(text: str, quotes: list[str
 def test_a_trace_with_claims_is_not_split() -> None:
     """Claims that a dataset or a file brings are used as they are; the reference is not asked about."""
     given_claims = trace("a").model_copy(update={"claims": (Claim(id="x", text="X."),)})
-    (request,) = next(Claims().inquire(given_claims))
+    (request,) = next(Claims().plan(given_claims))
     assert request.claims == ("X.",)

@@ -12,8 +12,8 @@ from judge_eval.engine import Item, plan
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.judges import Cascade, Claims, Decision
 from judge_eval.judges.judge import (
-    Inquiry,
     Judge,
+    JudgingPlan,
     OnRoute,
     check_trace,
     imagined_split,
@@ -40,7 +40,7 @@ class Minimal:
         """Say what it is."""
         return {"judge": "minimal/1"}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Find every chunk irrelevant, without a request."""
         yield from ()
         blank = {c.id: Verdict(chunk_id=c.id, grade=0, relevant=False, reason=None) for c in trace.chunks}
@@ -112,10 +112,10 @@ def test_a_minimal_judge_needs_nothing_more() -> None:
     assert not judges_by_claims(judge)
     assert not judges_chunks_alone(judge)
     check_trace(judge, first)
-    (request,) = next(Claims().inquire(trace(BORN, claims=None)))
+    (request,) = next(Claims().plan(trace(BORN, claims=None)))
     assert imagined_split(judge, request) is None
-    judgment, waves = drive(judge, first, [])
-    assert waves == []
+    judgment, rounds = drive(judge, first, [])
+    assert rounds == []
     assert is_complete(judge, first, judgment)
     with pytest.raises(StopIteration) as stop:
         next(plan_of(judge, first, judgment))

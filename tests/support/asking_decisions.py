@@ -37,7 +37,7 @@ def form(prompt: str = BINARY_PROMPT, layout: DecisionLayout = "question") -> De
 def request(*texts: str, prompt: str = BINARY_PROMPT, layout: DecisionLayout = "question") -> Request:
     """Make the request that a judge makes of a trace with such chunks."""
     judge = Decision(form(prompt, layout))
-    (made,) = next(judge.inquire(Trace.parse(row(*texts))))
+    (made,) = next(judge.plan(Trace.parse(row(*texts))))
     return made
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.schema import BINARY, ClaimsJudged, ClaimSupport, Judgment, NoVerdict, Outcome, Scale, Trace, Verdict
 from tests.support.command import FIXTURES
 from tests.support.naive_claims import Case
@@ -79,7 +79,7 @@ class TrueJudge:
         """What could change a verdict."""
         return {"kind": "true", "scale": self.scale.model_dump(), "failing": sorted(self.failing)}
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Return what is true at once."""
         yield from ()
         return self.judgment(trace)

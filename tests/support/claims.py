@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, Trace
-from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.judge import JudgingPlan
 from judge_eval.schema import BINARY, Claim, ClaimsJudged, ClaimSupport, Judgment, NoVerdict, Outcome, Verdict
 
 SAID: Mapping[str, Literal["full", "partial", "contradicts"]] = {"+": "full", "~": "partial", "x": "contradicts"}
@@ -27,7 +27,7 @@ class ByTable:
     def check(self, trace: Trace) -> None:
         """Take every trace."""
 
-    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Judge a trace without a request."""
         yield from ()
         result: Any = trace.metadata

@@ -16,7 +16,7 @@ FIXTURES = ROOT / "fixtures"
 
 
 @dataclass(frozen=True)
-class Told:
+class CommandResult:
     """What a command left behind."""
 
     code: int
@@ -47,10 +47,10 @@ class Shell:
             **more,
         }
 
-    def __call__(self, *arguments: str | Path, stdin: str | None = None, **environment: str) -> Told:
+    def __call__(self, *arguments: str | Path, stdin: str | None = None, **environment: str) -> CommandResult:
         """Run `judge-eval` with these arguments and wait for it."""
         done = call([*map(str, arguments)], self.folder, self.environment(**environment), stdin)
-        return Told(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
         """Start `judge-eval` and leave it running."""

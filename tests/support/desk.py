@@ -12,7 +12,7 @@ import pytest
 
 from judge_eval.cli import main, verbs
 from tests.support.application import command
-from tests.support.command import Told
+from tests.support.command import CommandResult
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Desk:
 
         return cls(folder, patch, read)
 
-    def __call__(self, *arguments: object, stdin: str | None = None, **environment: str) -> Told:
+    def __call__(self, *arguments: object, stdin: str | None = None, **environment: str) -> CommandResult:
         """Run `judge-eval` with these arguments."""
         with self.patch.context() as patch:
             for name, value in environment.items():
@@ -56,4 +56,4 @@ class Desk:
                 main([str(argument) for argument in arguments])
             out, err = self.read()
         code = ended.value.code
-        return Told(code if isinstance(code, int) else 0, out, err)
+        return CommandResult(code if isinstance(code, int) else 0, out, err)

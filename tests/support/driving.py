@@ -1,4 +1,4 @@
-"""Driving an inquiry by hand, wave by wave."""
+"""Driving a plan by hand, round by round."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def drive(
     answers: Sequence[Sequence[Reply]] | Callable[[Request], Reply],
     known: Mapping[str, Verdict] | None = None,
 ) -> tuple[Judgment, list[list[Request]]]:
-    """Answer an inquiry to its end.
+    """Answer a plan to its end.
 
     Args:
         judge: The plan.
         trace: What to judge.
-        answers: The replies wave by wave, or a function that answers each request.
+        answers: The replies round by round, or a function that answers each request.
         known: Verdicts that are there already.
 
     Returns:
-        The judgment and the waves that were asked.
+        The judgment and the rounds that were asked.
     """
-    inquiry = judge.inquire(trace, known or {})
-    waves: list[list[Request]] = []
+    plan = judge.plan(trace, known or {})
+    rounds: list[list[Request]] = []
     try:
-        wave = next(inquiry)
+        round_ = next(plan)
         while True:
-            waves.append(list(wave))
-            if len(waves) > 20:
-                raise AssertionError("the inquiry does not end")
-            replies = [answers(request) for request in wave] if callable(answers) else answers[len(waves) - 1]
-            assert len(replies) == len(wave), f"wave {len(waves)} asks {len(wave)} requests"
-            wave = inquiry.send(replies)
+            rounds.append(list(round_))
+            if len(rounds) > 20:
+                raise AssertionError("the plan does not end")
+            replies = [answers(request) for request in round_] if callable(answers) else answers[len(rounds) - 1]
+            assert len(replies) == len(round_), f"round {len(rounds)} asks {len(round_)} requests"
+            round_ = plan.send(replies)
     except StopIteration as stop:
-        return stop.value, waves
+        return stop.value, rounds

@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.command import Shell, Told
+from tests.support.command import CommandResult, Shell
 
 
 def storage(port: int) -> subprocess.Popen[bytes]:
@@ -67,7 +67,7 @@ class Machine:
             "JUDGE_EVAL_STAGING": str(folder / "staging"),
         }
 
-    def __call__(self, *arguments: object, code: int = 0) -> Told:
+    def __call__(self, *arguments: object, code: int = 0) -> CommandResult:
         """Run `judge-eval` to its end and check its exit code."""
         result = self.shell(*map(str, arguments), **self.settings)
         assert result.code == code, result.out + result.err

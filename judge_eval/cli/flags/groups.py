@@ -18,7 +18,7 @@ from judge_eval.cli.flags import completion
 from judge_eval.errors import ConfigError, advise
 from judge_eval.ranges import RANGES, Range
 from judge_eval.safe_text import public_url
-from judge_eval.settings import Setting, Several, hints_of, setting_of, settings_of
+from judge_eval.settings import FieldValues, Setting, hints_of, setting_of, settings_of
 from judge_eval.user_text import check_spelling_of_place, check_text, is_address
 
 NO_FLAG = object()
@@ -26,22 +26,22 @@ NO_FLAG = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class FieldSelection:
     """The fields of a group that are flags of a verb, or that it does not take."""
 
     names: tuple[str, ...]
     taken: bool
 
 
-def only(*names: str | type) -> Portion:
+def only(*names: str | type) -> FieldSelection:
     """Make flags of these fields alone; the environment and the configuration set the others. A class: its fields."""
     every = (tuple(settings_of(name)) if isinstance(name, type) else (name,) for name in names)
-    return Portion(tuple(chain.from_iterable(every)), True)
+    return FieldSelection(tuple(chain.from_iterable(every)), True)
 
 
-def without(*names: str) -> Portion:
+def without(*names: str) -> FieldSelection:
     """Leave these fields at their defaults, whatever the configuration says."""
-    return Portion(names, False)
+    return FieldSelection(names, False)
 
 
 @functools.cache
@@ -148,7 +148,7 @@ def _gathered(group: type, flags: Mapping[str, Any]) -> Any:
         if setting.unit != 1:
             value = int(value * setting.unit)
         value = setting.read(value) if setting.read else value
-        values |= value if isinstance(value, Several) else {name: value}
+        values |= value if isinstance(value, FieldValues) else {name: value}
     return group(**values)
 
 

@@ -107,7 +107,7 @@ def results_of(block: Sequence[Judged], scorer: Scorer, failed: list[MetricError
     ]
 
 
-class Paid:
+class PriorTally:
     """What a run had paid when it was killed: by its notes, and by the rows after the last note.
 
     Without notes (of a run that was pulled) the manifest's tally covers the requests of the
@@ -152,7 +152,7 @@ class EarlierRows:
         self._judged: dict[str, tuple[str, Judgment | None]] = {}
         """By id of a trace its digest, and its judgment if something is missing in it."""
         self._context, self._names, self._answered = context, set(context.scorer.names), False
-        self._paid = None if killed is None else Paid(killed, manifest.tally)
+        self._paid = None if killed is None else PriorTally(killed, manifest.tally)
 
     def take(self, result: TraceResult, end: int = 0) -> TraceResult:
         """Take in a row, and return it with the scores of the run's metrics."""

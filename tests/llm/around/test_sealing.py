@@ -42,8 +42,8 @@ def trace_of(*texts: str) -> Trace:
 
 
 def asked_about(trace: Trace, mode: Any) -> list[Request]:
-    """The first wave of requests about a trace, as keys and recordings know them."""
-    return list(next(make_judge("support/binary", mode).inquire(trace)))
+    """The first round of requests about a trace, as keys and recordings know them."""
+    return list(next(make_judge("support/binary", mode).plan(trace)))
 
 
 def forged(mode: Any) -> Trace:

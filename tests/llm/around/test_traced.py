@@ -27,7 +27,7 @@ SECRET = "SAN-MARZANO"
 TRACE = Trace(id="q1", query=f"Which {SECRET}?", reference=f"{SECRET} it is.", chunks=["The oven.", f"{SECRET} it is."])
 
 
-class Told:
+class Exported:
     """What was exported."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def exporters() -> Told:
+def exporters() -> Exported:
     """The providers of this process, set once as the API demands."""
-    result = Told()
+    result = Exported()
     tracers = TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(result.spans_out))
     trace.set_tracer_provider(tracers)
@@ -61,7 +61,7 @@ def exporters() -> Told:
 
 
 @pytest.fixture
-def told(exporters: Told) -> Told:
+def told(exporters: Exported) -> Exported:
     """The exporters, emptied."""
     exporters.spans_out.clear()
     exporters.logs_out.clear()
@@ -76,14 +76,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
         yield server
 
 
-def test_nothing_is_told_by_default(told: Told) -> None:
+def test_nothing_is_told_by_default(told: Exported) -> None:
     """Without the option there is no span and no event."""
     evaluate(TRACE, "fake/overlap", cache=False)
     assert told.spans == []
     assert told.events == []
 
 
-def test_a_span_per_call_follows_the_conventions(told: Told, server: ChatServer) -> None:
+def test_a_span_per_call_follows_the_conventions(told: Exported, server: ChatServer) -> None:
     """A chat span has the conventions' name, kind and attributes, and is the child of the caller's span."""
     options = Options(base_url=server.url, params={"seed": 7}, otel="on")
     with trace.get_tracer("a test").start_as_current_span("pipeline") as parent:
@@ -110,7 +110,7 @@ def test_a_span_per_call_follows_the_conventions(told: Told, server: ChatServer)
         assert attributes["judge_eval.chunk.ids"] == (chunk_id,)
 
 
-def test_an_event_per_metric_and_trace(told: Told) -> None:
+def test_an_event_per_metric_and_trace(told: Exported) -> None:
     """Every score is an event of its own, with name, value and label."""
     run = evaluate(TRACE, "fake/overlap", metrics=["AP@5", "HitRate@1"], cache=False, options=Options(otel="on"))
     assert all(event.event_name == "gen_ai.evaluation.result" for event in told.events)
@@ -125,7 +125,7 @@ def test_an_event_per_metric_and_trace(told: Told) -> None:
     assert labels == {"AP@5": "relevant", "HitRate@1": "not_relevant"}
 
 
-def test_texts_and_keys_stay_out_by_default(told: Told, server: ChatServer) -> None:
+def test_texts_and_keys_stay_out_by_default(told: Exported, server: ChatServer) -> None:
     """Neither spans nor events hold a word of the trace, of the reply or of the key."""
     options = Options(base_url=server.url, otel="on")
     evaluate(TRACE, "openai/some-model", cache=False, options=options)
@@ -136,7 +136,7 @@ def test_texts_and_keys_stay_out_by_default(told: Told, server: ChatServer) -> N
     assert "explanation" not in told.everything()
 
 
-def test_content_is_told_on_demand(told: Told, server: ChatServer) -> None:
+def test_content_is_told_on_demand(told: Exported, server: ChatServer) -> None:
     """With `content`, spans carry messages and reply, and events the reasons; the key stays out."""
     options = Options(base_url=server.url, otel="content")
     evaluate(TRACE, "openai/some-model", metrics=["AP"], cache=False, options=options)
@@ -149,7 +149,7 @@ def test_content_is_told_on_demand(told: Told, server: ChatServer) -> None:
     assert "secret-key" not in told.everything()
 
 
-def test_a_failed_verdict_is_an_error_type_and_no_value(told: Told) -> None:
+def test_a_failed_verdict_is_an_error_type_and_no_value(told: Exported) -> None:
     """A metric without a value is told as such, never as 0; the failed call's span is an error."""
     evaluate(TRACE, "fake/refused", metrics=["AP@5"], cache=False, options=Options(otel="on"))
     (event,) = told.events
@@ -158,7 +158,7 @@ def test_a_failed_verdict_is_an_error_type_and_no_value(told: Told) -> None:
     assert "gen_ai.evaluation.score.value" not in event.attributes
 
 
-def test_an_error_ends_its_span(told: Told, server: ChatServer) -> None:
+def test_an_error_ends_its_span(told: Exported, server: ChatServer) -> None:
     """A call that ends the run leaves a span with the error's type and without its text."""
     server.script(error(401, "a key like sk-secret-key", code="invalid_api_key"))
     options = Options(base_url=server.url, otel="on")
@@ -172,7 +172,7 @@ def test_an_error_ends_its_span(told: Told, server: ChatServer) -> None:
     assert "secret-key" not in told.everything()
 
 
-def test_retries_share_a_span_and_cache_hits_have_none(told: Told, server: ChatServer, tmp_path: Any) -> None:
+def test_retries_share_a_span_and_cache_hits_have_none(told: Exported, server: ChatServer, tmp_path: Any) -> None:
     """A span is one call with all its attempts; what the cache answers is no call."""
     server.script(error(503))
     options = Options(base_url=server.url, otel="on")
@@ -182,7 +182,7 @@ def test_retries_share_a_span_and_cache_hits_have_none(told: Told, server: ChatS
         assert len(told.spans) == expected
 
 
-def test_events_go_under_the_span_that_was_judged(told: Told) -> None:
+def test_events_go_under_the_span_that_was_judged(told: Exported) -> None:
     """A trace that names the span of its retrieval has its events put there; a torn id is passed over."""
     ids = {"otel_trace_id": "0af7651916cd43dd8448eb211c80319c", "otel_span_id": "b7ad6b7169203331"}
     evaluator = Evaluator("fake/overlap", metrics=["AP"], cache=False, options=Options(otel="on"))
@@ -194,7 +194,7 @@ def test_events_go_under_the_span_that_was_judged(told: Told) -> None:
     assert not second.span_id
 
 
-def test_a_script_without_a_name_is_told_too(told: Told) -> None:
+def test_a_script_without_a_name_is_told_too(told: Exported) -> None:
     """A backend without an identity has spans without a model."""
     judge = FakeBackend.table({"c1": False, "c2": True})
     evaluate(TRACE, judge, cache=False, options=Options(otel="on"))
@@ -214,7 +214,7 @@ def test_without_the_package_the_option_says_what_to_install() -> None:
     assert "install it: pip install 'context-judge[otel]'" in done.stderr
 
 
-def test_a_call_to_a_decision_model_is_no_chat(told: Told) -> None:
+def test_a_call_to_a_decision_model_is_no_chat(told: Exported) -> None:
     """The conventions have no name for it: the span goes by its endpoint's, and caps no output."""
     with DecisionServer() as server:
         params = {"dialect": "openai"}

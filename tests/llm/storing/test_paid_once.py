@@ -42,7 +42,7 @@ REPAIRING = """if True:
         first = ask(f"q{n}", accepts=readable)
         found = await cached.complete(first)
         if found.text == "perhaps":
-            await asyncio.sleep(0.05)  # its siblings of the wave are out
+            await asyncio.sleep(0.05)  # its siblings of the round are out
             found = await cached.complete(replace(first, follow_up=(Message("user", "again"),), origin=first))
         assert found.text == "yes"
     async def run():
