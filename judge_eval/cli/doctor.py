@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from judge_eval.judge_file import JudgeSpec
     from judge_eval.llm.http.client import HttpBackend
 
-PACKAGES = (DISTRIBUTION, "openai", "pydantic", "tenacity", "numpy", "diskcache", "msgspec", "typer", "genai-prices")
+PACKAGES = (
+    DISTRIBUTION,
+    "aiohttp",
+    "openai",
+    "pydantic",
+    "tenacity",
+    "numpy",
+    "diskcache",
+    "msgspec",
+    "typer",
+    "genai-prices",
+)
 
 
 @verb

@@ -105,9 +105,9 @@ def _stated(backend: Backend, name: str) -> Any:
     return getattr(backend, name, 0)
 
 
-def parts_requests(backend: Backend) -> bool:
+def splits_requests(backend: Backend) -> bool:
     """Whether a request that is too large for a backend may be split: its attribute of this name."""
-    return bool(_stated(backend, "parts_requests"))
+    return bool(_stated(backend, "splits_requests"))
 
 
 def calls_nobody(backend: Backend) -> bool:

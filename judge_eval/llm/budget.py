@@ -20,16 +20,6 @@ from judge_eval.providers import built_in
 from judge_eval.wire import Completion, Message, Request, Usage
 
 
-@dataclass(slots=True)
-class Meter:
-    """What was paid for: every completion that arrived, readable or not."""
-
-    calls: int = 0
-    usage: Usage = field(default_factory=Usage)
-    dropped: set[str] = field(default_factory=set)
-    """What was left out of requests because the server does not take it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What a stack has done up to a moment."""
@@ -74,19 +64,22 @@ class Counts:
         )
 
 
-class Metered(Wrapper):
-    """Counts completions; stands between the cache and the paid backend."""
+class UsageCounter(Wrapper):
+    """Counts what was paid for: every completion that arrived, readable or not."""
 
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
-        self.meter = Meter()
+        self.calls = 0
+        self.usage = Usage()
+        self.dropped: set[str] = set()
+        """What was left out of requests because the server does not take it."""
 
     async def complete(self, request: Request) -> Completion:
         """Ask, and count what came."""
         completion = await self.inner.complete(request)
-        self.meter.calls += 1
-        self.meter.usage += completion.usage
-        self.meter.dropped.update(completion.dropped)
+        self.calls += 1
+        self.usage += completion.usage
+        self.dropped.update(completion.dropped)
         return completion
 
 

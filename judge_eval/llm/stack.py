@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, parts_requests, peek
-from judge_eval.llm.balance import Balanced
-from judge_eval.llm.budget import Budgeted, Counts, Ledger, Metered, price_of
+from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, peek, splits_requests
+from judge_eval.llm.budget import Budgeted, Counts, Ledger, UsageCounter, price_of
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore, secret_beside
 from judge_eval.llm.cache.folder import cache_place
 from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import Store
 from judge_eval.llm.cassettes import Recording, Replay
-from judge_eval.llm.confirm import Confirming
+from judge_eval.llm.circuit_breaker import CircuitBreaker
 from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.limit import Limited, QuotaGate, run_gate
+from judge_eval.llm.load_balancer import LoadBalancer
 from judge_eval.llm.options import MOST_BYTES, Options, Otel
+from judge_eval.llm.request_splitter import RequestSplitter
 from judge_eval.llm.retry import Retried
-from judge_eval.llm.split_requests import Parted
 from judge_eval.llm.tracing import Traced
 from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
@@ -36,16 +36,16 @@ class Stack:
     """A backend with its wrappers and their counters."""
 
     backend: Backend
-    metered: Metered
+    counter: UsageCounter
     cached: Cached | None = None
     retried: Retried | None = None
     otel: Otel = "off"
-    confirming: Confirming | None = None
+    breaker: CircuitBreaker | None = None
 
     def note_answered(self) -> None:
         """Take note that the model has answered in an earlier session of the run."""
-        if self.confirming is not None:
-            self.confirming.answered = True
+        if self.breaker is not None:
+            self.breaker.answered = True
 
     @property
     def keeps(self) -> bool:
@@ -59,12 +59,12 @@ class Stack:
 
     def counts(self) -> Counts:
         """Return what was done so far."""
-        meter = self.metered.meter
+        counter = self.counter
         cache = self.cached.counts if self.cached else CacheCounts()
-        calls, usage, retries = meter.calls, meter.usage, dict(self.retried.counts if self.retried else {})
+        calls, usage, retries = counter.calls, counter.usage, dict(self.retried.counts if self.retried else {})
         odd = {"refused": cache.corrupt, "beside": cache.beside}
         odd = {what: number for what, number in odd.items() if number}
-        return Counts(calls, cache.hits + cache.shared, usage, retries, tuple(sorted(meter.dropped)), odd)
+        return Counts(calls, cache.hits + cache.shared, usage, retries, tuple(sorted(counter.dropped)), odd)
 
     def cost(self, usage: Usage) -> float | None:
         """Return what tokens cost in US dollars; None where the price is not known."""
@@ -185,7 +185,7 @@ def build_stack(
     total: QuotaGate | None = None,
     tape: Replay | None = None,
 ) -> Stack:
-    """Stack the wrappers: recording, confirming, cache, splitting, meter, spans, retry, budget, limit.
+    """Stack the wrappers: recording, circuit breaker, cache, splitting, counting, spans, retry, budget, limit.
 
     The budget stands inside the retry, so that every attempt that may be billed counts; it may be a `ledger`
     shared with other models, as `total` bounds the calls in flight of all. A store of None caches nothing.
@@ -199,7 +199,7 @@ def build_stack(
     else:
         folder = store.folder if isinstance(store, DiskStore) else None
         inner = server = create_backend(model, options, total, folder) if isinstance(model, str) else model
-        fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
+        fleet = isinstance(inner, LoadBalancer)  # its servers have a gate each; what is left is the user's limit
         remote = not calls_nobody(inner)
         if remote and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(
@@ -217,18 +217,18 @@ def build_stack(
         inner = retried = Retried(inner, attempts=options.attempts)
     if options.otel != "off":
         inner = Traced(inner, content=options.otel == "content")
-    metered = Metered(inner)
-    parted = Parted(metered) if parts_requests(inner) else None
-    outer: Backend = parted or metered
+    counter = UsageCounter(inner)
+    splitter = RequestSplitter(counter) if splits_requests(inner) else None
+    outer: Backend = splitter or counter
     cached = None
     if store is not None and options.replay is None:
         outer = cached = Cached(outer, store, offline=options.offline)
-    if parted is not None:
-        parted.parts = outer
-    outer = confirming = Confirming(outer)
+    if splitter is not None:
+        splitter.parts = outer
+    outer = breaker = CircuitBreaker(outer)
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried, options.otel, confirming)
+    return Stack(outer, counter, cached, retried, options.otel, breaker)
 
 
 def check_recorded(recorded: Identity | None, model: object, options: Options, advice: str) -> None:
@@ -285,7 +285,7 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
     if len(made) == 1:
         return made[0]
     servers = [Limited(each, concurrency=options.concurrency, total=total) for each in made]
-    return Balanced(servers, most=options.concurrency)
+    return LoadBalancer(servers, most=options.concurrency)
 
 
 def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:

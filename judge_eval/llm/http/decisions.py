@@ -201,7 +201,7 @@ class Decisions(client.HttpBackend):
     How the server is called is all as `EndpointOptions` says.
     """
 
-    parts_requests = True
+    splits_requests = True
     """Whether a request that is too large may be split."""
 
     def __init__(

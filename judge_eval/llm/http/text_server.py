@@ -163,7 +163,7 @@ class TextServer(client.HttpBackend):
         self._params = self._bodies.params
         self._decisions: Decisions | None = None
         self._ask = partial(Decisions, model, params={"dialect": entry.decisions}, **calling)
-        self.parts_requests = bool(entry.decisions) and not entry.any_server
+        self.splits_requests = bool(entry.decisions) and not entry.any_server
         """Whether its decision models are asked under the same name, and requests to them may be split."""
         stated = (*entry.unsupported, *unsupported)
         sampled = Capabilities.except_for(stated).sampled(self._params)
@@ -232,7 +232,7 @@ class TextServer(client.HttpBackend):
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request."""
-        if request.questionnaire is not None and self.parts_requests:
+        if request.questionnaire is not None and self.splits_requests:
             self._decisions = self._decisions or self._ask()
             return await self._decisions.complete(request)
         while True:

@@ -1,4 +1,4 @@
-"""Confirms a server's fatal answer by other requests before it ends a run that had answers."""
+"""Ends a run that had answers when equal failures in a row show that no call can succeed any more."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ TRACES = 5
 REFUSALS = 20
 """How many equal refusals in a row, from as many traces, end a run."""
 _PATIENCE = 10.0  # seconds to wait for calls in flight before a run without answers ends
-_LOOK = 0.01
+_POLL = 0.01
 
 
-class Confirming(Wrapper):
+class CircuitBreaker(Wrapper):
     """A backend in which one odd answer costs one request.
 
     Before the first answer a `DeniedError` ends the run, unless a call that is in flight brings an answer.
@@ -44,7 +44,7 @@ class Confirming(Wrapper):
     async def complete(self, request: Request) -> Completion:
         """Answer one request."""
         while self._doubts and not self.answered:  # noqa: ASYNC110  two event loops may share this
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
         call = object()
         self._in_flight.add(call)
         try:
@@ -74,7 +74,7 @@ class Confirming(Wrapper):
         self._doubts += 1
         try:
             while not self.answered and others & self._in_flight and monotonic() < until:  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL)
         finally:
             self._doubts -= 1
         return self.answered

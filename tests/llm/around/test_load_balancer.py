@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.balance import Balanced
 from judge_eval.llm.http.openai import create
+from judge_eval.llm.load_balancer import LoadBalancer
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import build_stack
 from judge_eval.wire import Passage, Request
@@ -42,7 +42,7 @@ class Time:
         return self.now
 
 
-def ask(backend: Balanced, count: int, start: int = 0) -> list[object]:
+def ask(backend: LoadBalancer, count: int, start: int = 0) -> list[object]:
     """Ask many things at once, then close."""
 
     async def go() -> list[object]:
@@ -62,7 +62,7 @@ def test_calls_go_where_the_fewest_are_in_flight() -> None:
     with ChatServer() as slow, ChatServer() as quick:
 
         async def go() -> None:
-            backend = Balanced([create("m", base_url=server.url) for server in (slow, quick)])
+            backend = LoadBalancer([create("m", base_url=server.url) for server in (slow, quick)])
             await asyncio.gather(*(backend.complete(request(100 + n)) for n in range(2)))
             slow.reset()
             quick.reset()
@@ -116,7 +116,7 @@ def test_dead_server_is_left_out_and_tried_again() -> None:
     clock, port = Time(), quiet_port()
     url = f"http://127.0.0.1:{port}/v1"
     with ChatServer() as alive:
-        backend = Balanced([create("m", base_url=url), create("m", base_url=alive.url)], clock=clock)
+        backend = LoadBalancer([create("m", base_url=url), create("m", base_url=alive.url)], clock=clock)
         assert not [line for line in ask(backend, 20) if isinstance(line, Exception)]
         assert alive.counts["paid"] == 20
         with ChatServer(port=port) as risen:
@@ -131,7 +131,7 @@ def test_dead_server_is_left_out_and_tried_again() -> None:
 
 def test_no_server_at_all_is_a_transient_error(dead_url: str) -> None:
     """Where nobody is there the call fails as any unreachable one, after each server was tried."""
-    backend = Balanced([create("m", base_url=dead_url) for _ in range(3)])
+    backend = LoadBalancer([create("m", base_url=dead_url) for _ in range(3)])
     (result,) = ask(backend, 1)
     assert isinstance(result, TransientError)
     assert not result.sent
@@ -140,7 +140,7 @@ def test_no_server_at_all_is_a_transient_error(dead_url: str) -> None:
 def test_call_that_may_be_done_is_not_repeated_elsewhere() -> None:
     """A call that was sent when its server fell silent fails, so that nothing is paid twice unasked."""
     with ChatServer(faults=Faults(rate_reset=1.0)) as broken, ChatServer(latency=0.2) as other:
-        backend = Balanced([create("m", base_url=broken.url), create("m", base_url=other.url)])
+        backend = LoadBalancer([create("m", base_url=broken.url), create("m", base_url=other.url)])
         (result,) = ask(backend, 1)
         assert isinstance(result, TransientError)
         assert other.counts["calls"] == 0
@@ -153,9 +153,9 @@ def test_fleet_has_one_identity_whoever_answers() -> None:
     fleet = build_stack("openai/m", None, Options(base_url=urls[0], fleet=(urls[1],))).backend.identity
     assert fleet == single
     with pytest.raises(ConfigError, match="same model"):
-        Balanced([create("a", base_url=urls[0]), create("b", base_url=urls[1])])
+        LoadBalancer([create("a", base_url=urls[0]), create("b", base_url=urls[1])])
     with pytest.raises(ConfigError, match="at least one"):
-        Balanced([])
+        LoadBalancer([])
 
 
 def test_run_over_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead_url: str) -> None:

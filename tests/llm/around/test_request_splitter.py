@@ -18,7 +18,7 @@ import pytest
 from judge_eval.errors import BudgetError, CallError, FatalCallError, FilteredError, RefusedError, RequestTooLargeError
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.cache.disk import DiskStore
-from judge_eval.llm.split_requests import Parted
+from judge_eval.llm.request_splitter import RequestSplitter
 from judge_eval.wire import Completion, Request
 from tests.support.asking_decisions import confidences, judged, replayed, request, row, sure, whys
 from tests.support.canned import Canned, error
@@ -53,7 +53,7 @@ class Picky:
         """Do nothing."""
 
 
-def ask(backend: Parted, *numbers: int) -> list[float | str | None]:
+def ask(backend: RequestSplitter, *numbers: int) -> list[float | str | None]:
     """Ask about texts, and return each one's probability, or why there is none."""
     completion = asyncio.run(backend.complete(request(*map(str, numbers))))
     return [answer.probabilities[1] if answer.probabilities else answer.why for answer in completion.answers]
@@ -65,21 +65,21 @@ def over(most: int) -> Callable[[Request], Exception | None]:
 
 
 def test_answers_keep_their_places() -> None:
-    """However often a request is parted, the answers stand in the order of the questions."""
+    """However often a request is split, the answers stand in the order of the questions."""
     for most in range(1, 10):
         backend = Picky(over(most))
-        assert ask(Parted(backend), *range(1, 10)) == [n / 100 for n in range(1, 10)]
+        assert ask(RequestSplitter(backend), *range(1, 10)) == [n / 100 for n in range(1, 10)]
 
 
 def test_what_was_too_large_is_learned() -> None:
-    """The next request of that size is parted at once; a smaller one is not."""
+    """The next request of that size is split at once; a smaller one is not."""
     backend = Picky(over(2))
-    parted = Parted(backend)
-    ask(parted, 1, 2, 3, 4)
+    splitter = RequestSplitter(backend)
+    ask(splitter, 1, 2, 3, 4)
     assert backend.asked == [("1", "2", "3", "4"), ("1", "2"), ("3", "4")]
     backend.asked.clear()
-    ask(parted, 5, 6, 7, 8)
-    ask(parted, 11, 12)
+    ask(splitter, 5, 6, 7, 8)
+    ask(splitter, 11, 12)
     assert backend.asked == [("5", "6"), ("7", "8"), ("11", "12")]
 
 
@@ -88,46 +88,46 @@ def test_what_is_asked_of_all_passages_together_is_not_parted() -> None:
     backend = Picky(over(1))
     whole = replace(request("1", "2"), claims=("a claim",))
     with pytest.raises(RequestTooLargeError):
-        asyncio.run(Parted(backend).complete(whole))
+        asyncio.run(RequestSplitter(backend).complete(whole))
     assert backend.asked == [("1", "2")]
 
 
 def test_what_was_learned_does_not_grow() -> None:
     """Of sizes that were too large only the smallest are kept."""
-    parted = Parted(Picky(over(1)))
+    splitter = RequestSplitter(Picky(over(1)))
 
     async def many() -> None:
-        await asyncio.gather(*(parted.complete(request(*map(str, range(1, n)))) for n in range(3, 30)))
+        await asyncio.gather(*(splitter.complete(request(*map(str, range(1, n)))) for n in range(3, 30)))
 
     asyncio.run(many())
-    assert len(parted._too_large) == 1
+    assert len(splitter._too_large) == 1
 
 
 def test_a_filter_costs_one_question() -> None:
     """What a content filter declines is found by halves; nothing is learned from it."""
     backend = Picky(lambda r: FilteredError("filter") if "5" in [p.text for p in r.passages] else None)
-    parted = Parted(backend)
-    assert ask(parted, 1, 2, 3, 4, 5, 6, 7, 8) == [0.01, 0.02, 0.03, 0.04, "refused", 0.06, 0.07, 0.08]
+    splitter = RequestSplitter(backend)
+    assert ask(splitter, 1, 2, 3, 4, 5, 6, 7, 8) == [0.01, 0.02, 0.03, 0.04, "refused", 0.06, 0.07, 0.08]
     assert len(backend.asked) == 7
     backend.asked.clear()
-    ask(parted, 11, 12, 13, 14)
+    ask(splitter, 11, 12, 13, 14)
     assert len(backend.asked) == 1
 
 
 def test_a_refusal_without_a_reason_costs_one_question() -> None:
     """An odd chunk never hides the others, whether or not the server says what it dislikes."""
     backend = Picky(lambda r: RefusedError("no") if "3" in [p.text for p in r.passages] else None)
-    assert ask(Parted(backend), 1, 2, 3, 4) == [0.01, 0.02, "refused", 0.04]
+    assert ask(RequestSplitter(backend), 1, 2, 3, 4) == [0.01, 0.02, "refused", 0.04]
 
 
 def test_a_server_that_declines_everything_is_not_asked_in_halves_for_ever() -> None:
     """After eight questions declined one by one, with nothing ever answered, a request is asked once."""
     backend = Picky(lambda request: RefusedError("no such field"))
-    parted = Parted(backend)
+    splitter = RequestSplitter(backend)
     for turn in range(4):
         backend.asked.clear()
         try:
-            result = ask(parted, 1, 2, 3, 4, 5, 6)
+            result = ask(splitter, 1, 2, 3, 4, 5, 6)
         except RefusedError:
             result = ["refused"] * 6
         assert result == ["refused"] * 6
@@ -137,8 +137,8 @@ def test_a_server_that_declines_everything_is_not_asked_in_halves_for_ever() -> 
 def test_one_question_too_large_is_refused() -> None:
     """What has no halves is declined as it is."""
     with pytest.raises(RequestTooLargeError):
-        ask(Parted(Picky(over(0))), 1)
-    assert ask(Parted(Picky(over(0))), 1, 2) == ["refused", "refused"]
+        ask(RequestSplitter(Picky(over(0))), 1)
+    assert ask(RequestSplitter(Picky(over(0))), 1, 2) == ["refused", "refused"]
 
 
 def test_a_part_that_fails_says_why_and_the_other_stands() -> None:
@@ -149,8 +149,8 @@ def test_a_part_that_fails_says_why_and_the_other_stands() -> None:
                 over(2)(r) or (wrong if r.passages[0].text == "3" else None)
             )
         )
-        assert ask(Parted(backend), 1, 2, 3, 4) == [0.01, 0.02, why, why]
-        assert not asyncio.run(Parted(backend).complete(request("1", "2", "3", "4"))).whole
+        assert ask(RequestSplitter(backend), 1, 2, 3, 4) == [0.01, 0.02, why, why]
+        assert not asyncio.run(RequestSplitter(backend).complete(request("1", "2", "3", "4"))).whole
 
 
 def test_what_ends_the_run_waits_for_the_other_half() -> None:
@@ -166,7 +166,7 @@ def test_what_ends_the_run_waits_for_the_other_half() -> None:
 
     backend = Slow(lambda r: over(2)(r) or (FatalCallError("key") if r.passages[0].text == "3" else None))
     with pytest.raises(FatalCallError):
-        ask(Parted(backend), 1, 2, 3, 4)
+        ask(RequestSplitter(backend), 1, 2, 3, 4)
     assert done == ["answered"]
 
 

@@ -9,7 +9,7 @@ from judge_eval.wire import Completion, DecisionAnswer, Request, joined
 _MOST_DECLINED = 8  # after so many declined requests about one passage, the server declines them all
 
 
-class Parted(Wrapper):
+class RequestSplitter(Wrapper):
     """A backend that asks a request in halves if it is too large, or if a part of it is declined.
 
     The halves go to `parts`, the cache around this backend if there is one: so each answer is kept, and a

@@ -7,7 +7,7 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, Identity, parts_requests
+from judge_eval.llm.backend import Backend, Identity, splits_requests
 from judge_eval.wire import Completion, Request
 
 
@@ -21,7 +21,7 @@ class _Server:
     """When it may be tried again."""
 
 
-class Balanced:
+class LoadBalancer:
     """A backend that asks whichever of several servers has the fewest calls in flight.
 
     A server that cannot be reached is left out for `rest` seconds, each time twice as long, up to `longest`,
@@ -58,9 +58,9 @@ class Balanced:
         return self._servers[0].backend.identity
 
     @property
-    def parts_requests(self) -> bool:
+    def splits_requests(self) -> bool:
         """Whether a request that is too large for its servers may be split."""
-        return parts_requests(self._servers[0].backend)
+        return splits_requests(self._servers[0].backend)
 
     @property
     def in_flight(self) -> list[int]:
