@@ -122,7 +122,7 @@ def test_a_run_without_results_and_an_empty_folder_have_pages(tmp_path: Path) ->
         assert ask(f"{url}/api/v1/runs")[1]["runs"] == []
         run = judge(rows()[:2], tmp_path)
         assert run.folder is not None
-        waiting = run.manifest.model_copy(update={"status": "submitted", "aggregates": {}, "finished": None})
+        waiting = run.manifest.under_way("submitted").replace(aggregates={}, finished=None)
         (run.folder / "manifest.json").write_bytes(waiting.model_dump_json(indent=2).encode())
         (run.folder / "results.jsonl").unlink()
         base = f"{url}/api/v1/runs/{run.id}"

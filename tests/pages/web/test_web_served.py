@@ -113,7 +113,7 @@ def test_a_run_under_way_tells_how_far_it_is(
     assert run.folder is not None
     path = run.folder / "manifest.json"
     ended = path.read_text()
-    path.write_text(ended.replace('"status": "done"', '"status": "submitted"'))
+    path.write_text(run.manifest.under_way("submitted").model_dump_json(indent=2))
     url = serve(ServerSettings(tmp_path))
     page = open_page(f"{url}/runs/{run.id}")
     page.locator("#going", has_text="Waiting").wait_for()
