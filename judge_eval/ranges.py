@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from judge_eval.errors import ConfigError
+
+ValueLimits: TypeAlias = tuple[float | None, float | None]
+"""The least and the greatest value that a number can have; None: no end is known."""
 
 
 @dataclass(frozen=True, slots=True)

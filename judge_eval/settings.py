@@ -19,7 +19,7 @@ from judge_eval.ranges import Range
 from judge_eval.safe_text import type_of
 from judge_eval.user_text import check_text
 
-Record = TypeVar("Record")
+AnyOptions = TypeVar("AnyOptions")
 Other = TypeVar("Other")
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -126,7 +126,7 @@ def _fits(kind: Any, value: Any) -> bool:
     return kind is Any or not isinstance(wider, type | tuple) or isinstance(value, wider)
 
 
-def of_keywords(record: Callable[..., Record], values: Mapping[str, Any], subject: str = "") -> Record:
+def of_keywords(record: Callable[..., AnyOptions], values: Mapping[str, Any], subject: str = "") -> AnyOptions:
     """Make a record of keywords, of which None stands for what is not given; also of its JSON."""
     # A text becomes a path, a list a tuple, if the field takes that alone. `subject` is what messages say the
     # options are for.
@@ -164,8 +164,8 @@ def check_names(values: Mapping[str, Any], known: Sequence[str], **records: type
 
 
 def divided(
-    values: Mapping[str, Any], first: Callable[..., Record], second: Callable[..., Other]
-) -> tuple[Record, Other]:
+    values: Mapping[str, Any], first: Callable[..., AnyOptions], second: Callable[..., Other]
+) -> tuple[AnyOptions, Other]:
     """Make two records of keywords, each of those that are its fields."""
     of_first = hints_of(first)
     check_names(values, [*of_first, *hints_of(second)])

@@ -24,6 +24,8 @@ FLOORS = (
     ("judges", "llm", "metrics", "stats", "data"),
 )
 """The floors that are folders; what is a single file has a name of its own anyway."""
+NUMPY_ALIASES = {"Floats", "Ints"}
+"""Short names of NumPy arrays, the same wherever they stand."""
 SAME_ROLE = {"base", "options"}
 """Module names that mean the same in each room: what a judge is, how data are read."""
 
@@ -68,6 +70,10 @@ def test_a_class_name_stands_for_one_thing(trees: dict[Path, ast.Module]) -> Non
                 and "TypeAlias" in ast.unparse(node.annotation)
             ):
                 name = node.target.id
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if len(name) == 1 or name in NUMPY_ALIASES or not re.fullmatch(r"[A-Z]\w*[a-z]\w*", name):
+                    continue
             else:
                 continue
             if not name.startswith("_"):

@@ -185,7 +185,7 @@ def settings_to_export(
     return BatchSettings.parse(fields, file="batch export")
 
 
-Finish: TypeAlias = Literal["online", "batch", "later", "missing"]
+AfterImport: TypeAlias = Literal["online", "batch", "later", "missing"]
 """What to do with requests without a reply: ask online, write the next round, nothing now, or go without verdicts."""
 NextStep: TypeAlias = Literal["fetch", "wait", "export", "judge"]
 """What follows an import: replies are to be fetched, nothing, another round is to be written, the run is to be made."""
@@ -210,7 +210,7 @@ def settings_to_import(folder: Folder, *, cache: str | None, base_url: str | Non
     return settings
 
 
-def after_import(folder: Folder, imported: Imported, finish: Finish) -> NextStep:
+def after_import(folder: Folder, imported: Imported, finish: AfterImport) -> NextStep:
     """Return what follows an import.
 
     Raises:

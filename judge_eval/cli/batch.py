@@ -20,14 +20,14 @@ from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 
-Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
+BatchFolder = Annotated[Path, typer.Argument(help="The batch's folder.")]
 OneServer: TypeAlias = Annotated[CallingFlags, only("fleet")]
 """The server of the batches; the configuration says the rest."""
 
 
 @batch_verb
 def submit(
-    folder: Place,
+    folder: BatchFolder,
     server: OneServer,
     patience: Annotated[
         float,
@@ -61,7 +61,7 @@ def submit(
 
 
 @batch_verb
-def status(folder: Place, server: OneServer, json_: Json = False) -> None:
+def status(folder: BatchFolder, server: OneServer, json_: Json = False) -> None:
     """Show the progress of the batches.
 
     Example:
@@ -87,7 +87,7 @@ def status(folder: Place, server: OneServer, json_: Json = False) -> None:
 
 @batch_verb
 def cancel(
-    folder: Place,
+    folder: BatchFolder,
     server: OneServer,
     batches: Annotated[list[str], typer.Argument(help="Ids of batches of this round.")],
 ) -> None:
@@ -109,7 +109,7 @@ def cancel(
 
 @batch_verb
 def fetch(
-    folder: Place,
+    folder: BatchFolder,
     server: OneServer,
     wait: Annotated[bool, "Ask again until every batch has ended."] = False,
     interval: Annotated[float, "With --wait: seconds between checks."] = 60,

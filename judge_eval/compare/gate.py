@@ -17,8 +17,8 @@ from judge_eval.compare.record import (
     Checks,
     Comparison,
     Difference,
+    GateOutcome,
     LimitKind,
-    Outcome,
     TraceValue,
 )
 from judge_eval.errors import ConfigError, RunError
@@ -44,7 +44,7 @@ UNSEEN = 3.0
 _MOST_NAMED = 1_000_000
 
 
-def decide_drop(d: Difference, limit: float) -> tuple[Outcome, str]:
+def decide_drop(d: Difference, limit: float) -> tuple[GateOutcome, str]:
     """Say whether a mean fell by less than a limit >= 0, by the one-sided 95% bounds of the difference."""
     # `passed` where a drop of the limit or more is ruled out, `failed` where one of the limit or less is;
     # each is wrong in at most about 5 of 100. Else `undecided`, which says what would decide. Where less is
@@ -252,7 +252,7 @@ def check_under(run: Run, limits: Sequence[Limit], *, on_undecided: OnUndecided 
 
 def _check_mean(run: Run, limit: Limit, on_undecided: OnUndecided) -> Check:
     a = run.aggregate(limit.metric)
-    outcome: Outcome = "failed"
+    outcome: GateOutcome = "failed"
     over = limit.kind == "fail-over"
     most, side, to = ("at most", "over", "up") if over else ("at least", "under", "down")
     worst = None if a.bounds is None else a.bounds[1 if over else 0]

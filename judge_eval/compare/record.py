@@ -19,7 +19,7 @@ from judge_eval.safe_text import counted, interval, signed_pair
 from judge_eval.stats import PairDifference, PairedComparison
 
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
-Outcome = Literal["passed", "failed", "undecided"]
+GateOutcome = Literal["passed", "failed", "undecided"]
 Way = Literal["better", "worse", "unsure"]
 Change = Literal["retrieval", "verdicts", "both", "claims", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both; where none of these did,
@@ -284,7 +284,7 @@ class Check(Record):
     """The mean under `fail-under` and `fail-over`, else what was lost against the baseline: the fall of the
     mean, or its rise if less is better. None if there is none."""
     interval: tuple[float, float] | None = None
-    outcome: Outcome
+    outcome: GateOutcome
     """`undecided`: the traces neither show that the limit was kept nor that it was not."""
     passed: bool
     """Whether this lets the gate pass: `passed`, or undecided where that was allowed."""

@@ -15,8 +15,9 @@ from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.claim_table import ClaimTable
 from judge_eval.metrics.definitions import ALIASES, SPECS, plugin_names, spec_of, usable
 from judge_eval.metrics.filling import expected_values, fill_chances
-from judge_eval.metrics.spec import DEDUP, Limits, Spec, Value, check_values, ends
+from judge_eval.metrics.spec import DEDUP, Spec, Value, check_values, ends
 from judge_eval.metrics.table import GradeTable, IntValues, Values, taken, without_repeats
+from judge_eval.ranges import ValueLimits
 from judge_eval.safe_text import type_of
 
 Missing = Literal["error", "exclude", "bounds"]
@@ -98,7 +99,7 @@ class Metric:
         return None if whole else self.cutoff
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ValueLimits:
         """The least and the greatest value that it can have; None if there is none."""
         return self.spec.limits
 

@@ -158,7 +158,7 @@ def read_only(array: Any) -> Any:
     return view
 
 
-Cell = TypeVar("Cell", np.int8, np.float64)
+CellType = TypeVar("CellType", np.int8, np.float64)
 Rows: TypeAlias = slice | NDArray[np.int64]
 """Which rows of the table a block holds."""
 ABSENT = -128
@@ -169,8 +169,8 @@ NARROW = 64
 
 
 def cut_blocks(
-    cells: NDArray[Cell], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
-) -> Iterator[tuple[Rows, NDArray[Cell]]]:
+    cells: NDArray[CellType], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
+) -> Iterator[tuple[Rows, NDArray[CellType]]]:
     """Cut the first `width` ranks (at most the longest row's) of all rows into blocks."""
     # A block is its rows, then their cells as (ranks, rows), `ABSENT` below the end of a list; each row is in one.
     n = len(lengths)
@@ -190,11 +190,13 @@ def cut_blocks(
         start = stop
 
 
-def _grid(cells: NDArray[Cell], starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int) -> NDArray[Cell]:
+def _grid(
+    cells: NDArray[CellType], starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int
+) -> NDArray[CellType]:
     if not width:
         return np.empty((0, len(starts)), dtype=cells.dtype)
     ranks = np.arange(width)[:, None]
-    grid: NDArray[Cell] = np.take(cells, ranks + starts, mode="clip")
+    grid: NDArray[CellType] = np.take(cells, ranks + starts, mode="clip")
     if lengths.min() < width:
         grid[ranks >= lengths] = ABSENT
     return grid

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.bounds import Bounds, Reads
 from judge_eval.metrics.table import GradeTable, Values
+from judge_eval.ranges import ValueLimits
 
 Value: TypeAlias = int | float | str
 Compute: TypeAlias = Callable[..., Values]
-Limits: TypeAlias = tuple[float | None, float | None]
-"""The least and the greatest value of a metric; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Spec:
     """Whether the value is a sum of what each chunk adds by its own grade, rank and length of list."""
     expected_by: str | None = None
     """The metric that is its mean if each chunk is relevant by itself with a probability."""
-    limits: Limits = (0.0, 1.0)
+    limits: ValueLimits = (0.0, 1.0)
     """The least and the greatest value that any list can have; None if there is none. Intervals, bounds
     and gates rest on it."""
 
@@ -107,13 +106,13 @@ ROUNDING = 1e-9
 """A value may be beyond a limit by this much; relative to a limit above 1."""
 
 
-def ends(limits: Limits) -> tuple[float, float]:
+def ends(limits: ValueLimits) -> tuple[float, float]:
     """Return limits as numbers, infinite where there is none."""
     least, greatest = limits
     return -np.inf if least is None else float(least), np.inf if greatest is None else float(greatest)
 
 
-def limits_text(limits: Limits) -> str:
+def limits_text(limits: ValueLimits) -> str:
     """Write limits for a message: `from 0 to 1`, `at least 0`, `any number`."""
     least, greatest = limits
     if least is None:
@@ -122,7 +121,7 @@ def limits_text(limits: Limits) -> str:
 
 
 def check_values(
-    name: str, values: Any, table: GradeTable, limits: Limits, rows: NDArray[np.bool_] | None = None
+    name: str, values: Any, table: GradeTable, limits: ValueLimits, rows: NDArray[np.bool_] | None = None
 ) -> Values:
     """Check that a metric has one number (or NaN) within its limits a row (or some), and return float64."""
     try:

@@ -9,7 +9,7 @@ from judge_eval.pages.matrixpage import find_rows, matrix_page, ordered_rows
 from judge_eval.pages.page import PageSettings, page_named
 from judge_eval.pages.rows import sort_rows
 from judge_eval.server.library import Library
-from judge_eval.server.models import Offset, PageSize, RunName, Text
+from judge_eval.server.models import Offset, PageSize, QueryText, RunName
 from judge_eval.server.served_runs import MissingTraceError
 
 ManyRuns = Annotated[list[RunName], Query(max_length=50)]
@@ -29,7 +29,7 @@ def make_comparison_routes(library: Library) -> APIRouter:
     def changed(
         baseline: RunName,
         candidate: RunName,
-        filter: Text = "",
+        filter: QueryText = "",
         sort: Literal["change", "-change", "order"] = "change",
         metric: Annotated[str | None, Query(max_length=200)] = None,
         trace_id: Annotated[list[str] | None, Query(max_length=100)] = None,
@@ -72,7 +72,7 @@ def make_matrix_routes(library: Library) -> APIRouter:
     @api.get("/matrix/rows", tags=["pages"])
     def get_matrix_rows(
         run: ManyRuns,
-        filter: Text = "",
+        filter: QueryText = "",
         sort: Annotated[str, Query(pattern=r"^(order|apart|\d)$")] = "order",
         metric: Annotated[str | None, Query(max_length=200)] = None,
         offset: Offset = 0,

@@ -14,7 +14,7 @@ from judge_eval.schema import Trace
 
 Offset = Annotated[int, Field(ge=0, le=10**9)]
 PageSize = Annotated[int, Field(ge=1, le=1000)]
-Text = Annotated[str, Field(max_length=limits.ID)]
+QueryText = Annotated[str, Field(max_length=limits.ID)]
 _Label = Annotated[str, Field(pattern=f"^{LABELLED}", min_length=7, max_length=6 + limits.LABEL)]
 RunName: TypeAlias = UUID | _Label
 """A run's UUID, or `label:NAME` for the newest of that label."""

@@ -264,10 +264,10 @@ def make_router(
 
     @api.get("/runs", tags=["runs"])
     def list_runs(
-        label: models.Text = "",
+        label: models.QueryText = "",
         tag: Annotated[list[str] | None, Query(max_length=50)] = None,
         status: Status | None = None,
-        dataset: models.Text = "",
+        dataset: models.QueryText = "",
         offset: models.Offset = 0,
         limit: models.PageSize = 100,
     ) -> models.RunList:

@@ -11,7 +11,7 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import parse_filter, sort_rows
 from judge_eval.runs.folder.labels import people_labels
 from judge_eval.server.baselines import baseline_of
-from judge_eval.server.models import BaselineName, Offset, PageSize, RunName, Text
+from judge_eval.server.models import BaselineName, Offset, PageSize, QueryText, RunName
 from judge_eval.server.served_runs import ServedRuns
 
 Sort = Literal["order", "score", "-score", "change", "-change", "failed", "disagree", "newest"]
@@ -34,7 +34,7 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
     @api.get("/runs/{run_id}/rows", tags=["pages"])
     def get_rows(
         run_id: RunName,
-        filter: Text = "",
+        filter: QueryText = "",
         sort: Sort = "order",
         metric: Annotated[str | None, Query(max_length=200)] = None,
         offset: Offset = 0,
@@ -80,7 +80,7 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
     @api.get("/runs/{run_id}/trace", tags=["pages"])
     def get_trace(
         run_id: RunName,
-        trace_id: Text,
+        trace_id: QueryText,
         blind: bool = False,
         baseline: BaselineName = None,
         by: Person = "",

@@ -161,7 +161,7 @@ def agreement_of(
 def alpha_interval(
     ratings: npt.ArrayLike,
     traces: Iterable[Hashable],
-    level: figures_of_agreement.Level = "ordinal",
+    level: figures_of_agreement.MeasurementLevel = "ordinal",
     *,
     confidence: float = 0.95,
     replicates: int = 2000,
@@ -185,7 +185,7 @@ def alpha_interval(
             differ in number.
     """
     by_unit, values = coincidences(ratings)
-    check_choice("level", level, get_args(figures_of_agreement.Level))
+    check_choice("level", level, get_args(figures_of_agreement.MeasurementLevel))
     units, q = by_unit.shape[:2]
     codes, groups = group_codes(traces, units, "traces")
     if not q:
@@ -241,7 +241,7 @@ def named_figures(values: Floats) -> dict[str, figures_of_agreement.AgreementFig
         "kappa_quadratic": figures_of_agreement.kappa("quadratic"),
         **{
             f"alpha_{level}": figures_of_agreement.alpha(values, level, mirrored=True)
-            for level in get_args(figures_of_agreement.Level)
+            for level in get_args(figures_of_agreement.MeasurementLevel)
         },
         "ac1": figures_of_agreement.AC1,
         "accuracy": figures_of_agreement.ACCURACY,

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from judge_eval.ranges import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums
 from judge_eval.stats.correction import FEW_LABELS, CorrectedMean
 from judge_eval.stats.distributions import t_ppf
 from judge_eval.stats.figure import Interval
-from judge_eval.stats.intervals import Limits
 
 METHOD = "chunk labels t"
 LEVELS = np.array([0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98])
@@ -42,7 +42,7 @@ def chunk_mean(
     labels: ChunkLabels,
     *,
     clusters: Sequence[Hashable] | None = None,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     level: float = 0.95,
 ) -> CorrectedMean:
     """Return the mean of a metric from labels of single chunks, together with the judge's verdicts."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.ranges import ValueLimits
 from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers, pair, verdicts
 from judge_eval.stats.distributions import normal_ppf, t_ppf
 from judge_eval.stats.figure import CLOSED, Interval
-from judge_eval.stats.intervals import Limits, bounded_interval, mean_interval
+from judge_eval.stats.intervals import bounded_interval, mean_interval
 from judge_eval.stats.sampling import Sample
 
 LOW_YOUDEN = 0.3
@@ -148,7 +149,7 @@ def ppi_mean(
     predictions_unlabelled: npt.ArrayLike,
     *,
     clusters: Sequence[Hashable] | None = None,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     level: float = 0.95,
 ) -> CorrectedMean:
     """Return the prediction-powered mean of a metric (PPI++; Angelopoulos, Duchi and Zrnic 2023).
@@ -232,7 +233,7 @@ def ppi_mean_sampled(
     *,
     clusters: Sequence[Hashable] | None = None,
     known: int = 0,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     level: float = 0.95,
 ) -> CorrectedMean:
     """Return the prediction-powered mean where traces had different chances to be labelled.
@@ -310,7 +311,7 @@ def ppi_mean_sampled(
 def _interval(
     made: Interval,
     labels: Floats,
-    limits: Limits | None,
+    limits: ValueLimits | None,
     residuals: tuple[Floats, Floats],
     power: float,
     variance: float,
@@ -334,7 +335,7 @@ def _interval(
     return Interval(*ends, made.level, made.method.removesuffix(" t") + " gaffke").within(*limits)
 
 
-def _few(labels: int, units: int, limits: Limits | None) -> tuple[str, ...]:
+def _few(labels: int, units: int, limits: ValueLimits | None) -> tuple[str, ...]:
     least = FEW_LABELS if limits is None or None in limits else LEAST_LABELS
     if units >= least:
         return ()

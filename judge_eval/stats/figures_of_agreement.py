@@ -15,7 +15,7 @@ from judge_eval.stats.intervals import bounded_interval
 from judge_eval.stats.resample import Resampler
 
 Weights = Literal["linear", "quadratic"]
-Level = Literal["nominal", "ordinal", "interval"]
+MeasurementLevel = Literal["nominal", "ordinal", "interval"]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -188,7 +188,7 @@ def kappa(weights: Weights | None = None) -> ChanceCorrected:
     return ChanceCorrected(distance, expected)
 
 
-def alpha(values: Floats, level: Level, *, mirrored: bool = False) -> ChanceCorrected:
+def alpha(values: Floats, level: MeasurementLevel, *, mirrored: bool = False) -> ChanceCorrected:
     """Return Krippendorff's alpha of coincidences of q ascending values; undefined if these do not vary."""
 
     # `mirrored`: the tables count pairs of two raters, and each pair counts in both directions.

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.ranges import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, root_of, t_ppf
 from judge_eval.stats.figure import Figure, Interval
@@ -191,8 +192,6 @@ def _crossing(rising: Callable[[float], float], start: float, step: float, end: 
 
 
 IntervalMethod = Literal["auto", "t", "bca", "percentile"]
-Limits = tuple[float | None, float | None]
-"""The least and the greatest value that one value can have; None: there is none."""
 
 
 def mean_interval(
@@ -201,7 +200,7 @@ def mean_interval(
     clusters: Iterable[Hashable] | None = None,
     level: float = 0.95,
     method: IntervalMethod = "auto",
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     replicates: int = 9999,
     seed: int = 0,
 ) -> Figure:
@@ -281,7 +280,7 @@ def _within_limits(
     return Interval(low, high, level, "gaffke" if named is None else "clustered gaffke")
 
 
-def _held_within(x: Floats, limits: Limits | None) -> Floats:
+def _held_within(x: Floats, limits: ValueLimits | None) -> Floats:
     if limits is None or not x.size:
         return x
     least, greatest = limits
@@ -313,7 +312,7 @@ def imbens_manski(
     clusters: Iterable[Hashable] | None = None,
     level: float = 0.95,
     method: IntervalMethod = "auto",
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     seed: int = 0,
 ) -> Figure:
     """Return a mean of values that are known between bounds, with an interval for the mean of the true ones.
@@ -372,7 +371,7 @@ def breakdown(
     ends: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     clusters: Iterable[Hashable] | None = None,
     level: float = 0.95,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
 ) -> dict[str, Figure]:
     """Return the mean and its interval of the traces that carry each tag, tags in alphabetical order.
 

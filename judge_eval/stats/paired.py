@@ -10,11 +10,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.ranges import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
 from judge_eval.stats.distributions import normal_cdf, normal_ppf, root_of, t_ppf, t_sf
 from judge_eval.stats.figure import CLOSED, Interval
 from judge_eval.stats.intervals import (
-    Limits,
     bounded_end,
     bounded_interval,
     leaning_half,
@@ -85,7 +85,9 @@ class Differences:
     """Pairs lost, pairs won and all pairs, where each value is a limit and traces are independent."""
 
     @classmethod
-    def of(cls, a: Floats, b: Floats, d: Floats, units: tuple[Ints, int, bool], limits: Limits | None) -> Differences:
+    def of(
+        cls, a: Floats, b: Floats, d: Floats, units: tuple[Ints, int, bool], limits: ValueLimits | None
+    ) -> Differences:
         """Make the differences `d` of the values `a` and `b`.
 
         `units`: the unit of each trace, how many there are, and whether they are clusters.
@@ -163,7 +165,7 @@ class _Side:
     error: float | None
 
     @classmethod
-    def of(cls, a: Floats, b: Floats, units: tuple[Ints, int, bool], limits: Limits | None) -> _Side:
+    def of(cls, a: Floats, b: Floats, units: tuple[Ints, int, bool], limits: ValueLimits | None) -> _Side:
         d = b - a
         # Rounding of equal scores (0.1 + 0.2 against 0.3) is not a win.
         d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
@@ -249,7 +251,7 @@ def compare_paired(
     *,
     ends: tuple[Ends, Ends] | None = None,
     clusters: Iterable[Hashable] | None = None,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     comparisons: int = 1,
     level: float = 0.95,
     permutations: int = 9999,

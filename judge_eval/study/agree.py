@@ -18,7 +18,7 @@ from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_sli
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figure import Figure
-from judge_eval.stats.figures_of_agreement import Level
+from judge_eval.stats.figures_of_agreement import MeasurementLevel
 from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
@@ -174,4 +174,4 @@ def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 
     units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
     ratings = np.array([[rater.grades.get(unit) for unit in units] for rater in raters], dtype=np.float64)
     traces = [trace for trace, _ in units]
-    return {f"alpha_{level}": alpha_interval(ratings, traces, level, seed=seed) for level in get_args(Level)}
+    return {f"alpha_{level}": alpha_interval(ratings, traces, level, seed=seed) for level in get_args(MeasurementLevel)}

@@ -106,10 +106,10 @@ def family_of(name: str) -> str:
     return word.group() if word else name.lower()
 
 
-Row = tuple[int, float, int, dict[str, float]]
+LabelledChunk = tuple[int, float, int, dict[str, float]]
 
 
-def _rows(run: Run, labels: Labels, family: str, origin: Mapping[str, str]) -> Iterator[Row]:
+def _rows(run: Run, labels: Labels, family: str, origin: Mapping[str, str]) -> Iterator[LabelledChunk]:
     for place, result in enumerate(run.results):
         asked = frozenset(bag(result.trace.query))
         for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):

@@ -19,7 +19,7 @@ from judge_eval.stats import CascadeFit, cascade_cost, fit_cascade, fit_cascade_
 from judge_eval.stats.cascade_threshold import CascadeChoice
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
 
-Price = Callable[[Stage, int, int], float | None]
+VerdictPrice = Callable[[Stage, int, int], float | None]
 """What so many tokens, in and out, cost of the model of a stage in US dollars; None where nobody knows."""
 
 
@@ -62,7 +62,7 @@ def fit_runs(
     alpha: float = 0.05,
     level: float = 0.95,
     target: Literal["strong", "labels"] = "strong",
-    price: Price | None = None,
+    price: VerdictPrice | None = None,
 ) -> CascadeFile:
     """Fit a cascade's threshold to two runs: the cheap judge's over traces, the strong one's over chunks.
 
@@ -195,7 +195,7 @@ def _share_read(cheap: Run, facts: SampleFacts, threshold: float | None) -> floa
     return read / total if total else 0.0
 
 
-def _stage(stage: Stage, run: Run, facts: SampleFacts, price: Price | None) -> CascadeStage:
+def _stage(stage: Stage, run: Run, facts: SampleFacts, price: VerdictPrice | None) -> CascadeStage:
     judge = {name: value for name, value in run.manifest.judge.items() if name != "route"}
     input_tokens, output_tokens, verdicts, failed = _taken(run.results)
     known = input_tokens + output_tokens > 0 and verdicts > 0

@@ -10,6 +10,7 @@ import numpy as np
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.ranges import ValueLimits
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
@@ -24,7 +25,6 @@ from judge_eval.stats.chunk_correction import (
     chunk_weights,
     expected_by_verdict,
 )
-from judge_eval.stats.intervals import Limits
 from judge_eval.study.matching import label_scale
 
 FAILED = -1
@@ -117,7 +117,7 @@ def mean_of_chunks(
     *,
     threshold: int | None = None,
     clusters: Sequence[Hashable] | None = None,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     judge_only: float = 0.0,
     alone: bool = True,
 ) -> tuple[CorrectedMean, int]:

@@ -9,13 +9,19 @@ from typing import Final, Literal, TypeAlias
 
 from judge_eval.views.tones import Tone
 
-Kind = Literal[
+ColumnKind = Literal[
     "text", "number", "share", "signed", "effect", "p", "count", "counts", "interval", "signed interval", "strip"
 ]
 """What a column holds: `number` and `share` have four decimals (without a value `none`, or nothing), `signed`
 also its sign, as `effect` with two, `p` three significant digits; `counts` is `1/3/0`."""
-_FORMATS: Final[dict[Kind, str]] = {"number": ".4f", "share": ".4f", "signed": "+.4f", "effect": "+.2f", "p": ".3g"}
-NUMERIC: Final[frozenset[Kind]] = frozenset({"number", "share", "signed", "effect", "p", "count", "counts"})
+_FORMATS: Final[dict[ColumnKind, str]] = {
+    "number": ".4f",
+    "share": ".4f",
+    "signed": "+.4f",
+    "effect": "+.2f",
+    "p": ".3g",
+}
+NUMERIC: Final[frozenset[ColumnKind]] = frozenset({"number", "share", "signed", "effect", "p", "count", "counts"})
 """The kinds of columns that are set to the right."""
 
 
@@ -126,7 +132,7 @@ class Column:
     """A column of a table."""
 
     name: str
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     cut: int | None = None
     """After how many characters a terminal cuts a text."""
     wide: bool = False
@@ -160,7 +166,7 @@ class TableBlock:
         return replace(self, rows=self.rows[:rows], more=self.more + len(self.rows) - rows)
 
 
-TableColumns: TypeAlias = list[str | tuple[str, Kind] | Column]
+TableColumns: TypeAlias = list[str | tuple[str, ColumnKind] | Column]
 """The columns of a table: a column of text may be its name alone, one without further options its name and kind."""
 
 
@@ -230,7 +236,7 @@ def bare_value(cell: Cell) -> CellValue:
     return cell.value if isinstance(cell, Toned) else cell
 
 
-def cell_text(kind: Kind, value: CellValue) -> str:
+def cell_text(kind: ColumnKind, value: CellValue) -> str:
     """Write what a cell holds as text."""
     if value is None:
         return "none" if kind == "number" else ""

@@ -15,7 +15,7 @@ _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2
 """Signs that would change how the text around them reads, or that cannot be seen."""
 _MARKS: Final = {"+": ("+", "yes"), "~": ("~", "some"), "x": ("×", "against"), ".": ("·", "no"), "!": ("!", "failed")}
 _MEANINGS: Final = {CLAIM_SIGNS[verdict]: words for verdict, words in SAID_WORDS.items()}
-_RIGHT: Final[frozenset[blocks.Kind]] = frozenset({"number", "share", "count", "signed", "p"})
+_RIGHT: Final[frozenset[blocks.ColumnKind]] = frozenset({"number", "share", "count", "signed", "p"})
 _BAR = "█"
 
 
@@ -95,7 +95,7 @@ def _value(column: blocks.Column, value: blocks.CellValue) -> str:
     return _signed(value) if column.kind == "signed" else _rounded(value)
 
 
-def _interval(kind: blocks.Kind, value: blocks.CellValue) -> str:
+def _interval(kind: blocks.ColumnKind, value: blocks.CellValue) -> str:
     if not isinstance(value, tuple):
         return "no interval"
     write = _rounded if kind == "interval" else _signed

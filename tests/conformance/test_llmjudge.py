@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from benchmarks.stats_attribution import real_parts_coverage
 from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
-from judge_eval.stats.figures_of_agreement import Level
+from judge_eval.stats.figures_of_agreement import MeasurementLevel
 
 pytestmark = pytest.mark.foreign
 
@@ -59,7 +59,7 @@ def clipped(grades: Grades) -> Grades:
     return np.clip(grades, 0, 3)
 
 
-def alpha(level: Level) -> Callable[[Grades, Grades], float | None]:
+def alpha(level: MeasurementLevel) -> Callable[[Grades, Grades], float | None]:
     """Alpha of two raters at a level, all pairs being of one trace, which has no interval to draw."""
     return lambda judge, human: alpha_interval([judge, human], [0] * judge.size, level).value
 

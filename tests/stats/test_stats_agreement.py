@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support, roc_auc_score
 
 from judge_eval.stats import Figure, Resampler, agreement_figures, alpha_interval, cohen_kappa
-from judge_eval.stats.figures_of_agreement import Level, f1_of, kappa
+from judge_eval.stats.figures_of_agreement import MeasurementLevel, f1_of, kappa
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.foreign
@@ -34,7 +34,7 @@ def figures_of(
     return {name: estimate.value for name, estimate in result.items()}
 
 
-def alpha_of(ratings: Sequence[Sequence[int | None]] | np.ndarray, level: Level = "ordinal") -> float | None:
+def alpha_of(ratings: Sequence[Sequence[int | None]] | np.ndarray, level: MeasurementLevel = "ordinal") -> float | None:
     """Alpha of raters whose units all belong to one trace, which has no interval to draw."""
     return alpha_interval(ratings, [0] * len(ratings[0]), level).value
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from judge_eval.views.blocks import Bullets, IdList, Kind, Mark, Pieces, Sentence, Strip, Toned, make_table
+from judge_eval.views.blocks import Bullets, ColumnKind, IdList, Mark, Pieces, Sentence, Strip, Toned, make_table
 from judge_eval.views.page_html import page_html
 from tests.support.blocks_of_pages import tables_in
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
 
 
-def cell(kind: Kind, value: Any) -> str:
+def cell(kind: ColumnKind, value: Any) -> str:
     """The text of a cell on a page."""
     return tables_in(page_html([make_table("t", [("c", kind)], [(value,)])]))[0][0][0]
 
@@ -38,7 +38,7 @@ def cell(kind: Kind, value: Any) -> str:
         ("strip", Strip((Mark("+"), Mark("x"))), "+×"),
     ],
 )
-def test_cells_read_as_the_scripts_write_numbers(kind: Kind, value: Any, text: str) -> None:
+def test_cells_read_as_the_scripts_write_numbers(kind: ColumnKind, value: Any, text: str) -> None:
     """Three decimals, a half rounded away from zero as browsers do, real minus signs, and `±0.000` without a sign."""
     assert cell(kind, value) == text
 

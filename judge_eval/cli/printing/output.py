@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from judge_eval.runs.folder.run import Run
     from judge_eval.views.blocks import Section
 
-Record = TypeVar("Record", bound=BaseModel)
+AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
 
 
 def console() -> Console:
@@ -53,7 +53,7 @@ def show(view: View) -> None:
         out.print(printed)
 
 
-def print_record(record: Record, json_: bool, view: Callable[[Record], View]) -> None:
+def print_record(record: AnyRecord, json_: bool, view: Callable[[AnyRecord], View]) -> None:
     """Print a record as JSON, or its view."""
     if json_:
         give_json(record.model_dump_json(indent=2))

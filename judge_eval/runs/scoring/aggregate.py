@@ -18,6 +18,7 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import ROUNDING, ends
+from judge_eval.ranges import ValueLimits
 from judge_eval.runs.folder import records
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.journal import Index
@@ -25,7 +26,6 @@ from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats import breakdown, holm, imbens_manski
 from judge_eval.stats.distributions import fisher_greater
-from judge_eval.stats.intervals import Limits
 
 DEFAULT_INTERVALS = records.Intervals()
 MOST_TAGS = 500
@@ -155,7 +155,7 @@ def aggregate(
     clusters: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str]] | None = None,
     intervals: records.Intervals = DEFAULT_INTERVALS,
-    limits: Limits | None = None,
+    limits: ValueLimits | None = None,
     partial: bool = False,
 ) -> records.Aggregate:
     """Aggregate one metric: `values` of shape (n,), NaN if a trace has no value; mappings are by index."""
@@ -208,7 +208,7 @@ def aggregate(
     )
 
 
-def limits_of(metric: str, *values: ArrayLike) -> Limits | None:
+def limits_of(metric: str, *values: ArrayLike) -> ValueLimits | None:
     """Return the least and the greatest value of a metric; None if it is unknown."""
     # None too if a stored value (of another version of an installed package) is outside the limits stated today.
     try:
@@ -217,7 +217,7 @@ def limits_of(metric: str, *values: ArrayLike) -> Limits | None:
         return None
 
 
-def _holding(limits: Limits, *values: ArrayLike) -> Limits | None:
+def _holding(limits: ValueLimits, *values: ArrayLike) -> ValueLimits | None:
     """Return limits if all these values (NaN for none) are within them, else None."""
     least, greatest = ends(limits)
     for column in map(np.asarray, values):
@@ -276,7 +276,7 @@ def _by_tag(
     there: NDArray[np.bool_],
     tags: Sequence[Sequence[str]],
     clusters: Sequence[tuple[int, str]] | None,
-    limits: Limits | None,
+    limits: ValueLimits | None,
     measured: NDArray[np.bool_],
 ) -> dict[str, records.TagMean]:
     """Break a metric down by tag; `column` has the values of `rows`, `there` and `measured` are of all."""

@@ -20,8 +20,6 @@ from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TraceP
 from judge_eval.spelling import option
 from judge_eval.user_text import listed_names
 
-Row = tuple[str | None, ...]
-
 
 def claims_of_judged(
     judged: Sequence[tuple[Trace, Sequence[Outcome]]], claims: Sequence[ClaimsJudged | None] | None
@@ -30,7 +28,7 @@ def claims_of_judged(
     # A chunk without a verdict, or whose verdict says nothing of claims, has only failed cells. If no chunk
     # was judged, the claims are those of the trace, if it has any. A trace with verdicts that was not judged
     # by claims is a `MetricError`.
-    rows: list[list[Row]] = []
+    rows: list[list[tuple[str | None, ...]]] = []
     vital: list[list[bool] | None] = []
     together: list[list[bool | str | None]] = []
     for place, (trace, outcomes) in enumerate(judged):
