@@ -29,15 +29,11 @@ _BLOCK = 65_536
 
 def changes(pairing: Pairing, kinds: Kinds, before: Run, after: Run, candidate: int, keep: int) -> list[TraceChange]:
     """Name the changed traces that moved most."""
+    moved = most_moved(pairing, kinds, keep)
+    sides = before.results_at(pairing.a[moved], calls=False), after.results_at(pairing.b[moved], calls=False)
     return [
-        change_of(
-            KINDS[kinds[place]],
-            before.results[int(pairing.a[place])],
-            after.results[int(pairing.b[place])],
-            pairing.first.metrics,
-            candidate,
-        )
-        for place in most_moved(pairing, kinds, keep).tolist()
+        change_of(KINDS[kinds[place]], old, new, pairing.first.metrics, candidate)
+        for place, old, new in zip(moved.tolist(), *sides, strict=True)
     ]
 
 

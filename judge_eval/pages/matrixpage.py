@@ -17,7 +17,7 @@ from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow, known
 from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable, passage_number
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -155,14 +155,27 @@ class SeveralRuns:
 
     def in_full(self, place: int) -> JSON:
         """Return what each run says of a trace's chunks; a chunk is the same where title and text are."""
-        at = self._groups[place].tolist()
-        results = [None if k < 0 else run.results[k] for run, k in zip(self.after, at, strict=True)]
+        (page,) = self.all_in_full([place])
+        return page
+
+    def all_in_full(self, places: Sequence[int]) -> Iterator[JSON]:
+        """Yield `in_full` of several traces."""
+        wanted = self._groups[list(places)]
+        reads = [
+            table.run.results_at(at[at >= 0], calls=False) for table, at in zip(self.tables, wanted.T, strict=True)
+        ]
+        for place, at in zip(places, wanted.tolist(), strict=True):
+            yield self._in_full(place, at, [next(read) if k >= 0 else None for read, k in zip(reads, at, strict=True)])
+
+    def _in_full(self, place: int, at: Sequence[int], results: Sequence[TraceResult | None]) -> JSON:
         first = next(result for result in results if result is not None)
         chunks: dict[tuple[int, int], JSON] = {}
-        for run, result in enumerate(results):
-            for key, rank, cell in _said(result):
+        for run, (columns, row, result) in enumerate(zip(self._columns, at, results, strict=True)):
+            if result is None:
+                continue
+            passages = columns.passages[columns.starts[row] : columns.starts[row + 1]].tolist()
+            for key, rank, cell in _said(passages, result):
                 if key not in chunks:
-                    assert result is not None  # it has just said something
                     chunk = result.trace.chunks[rank - 1]
                     text = " ".join(chunk.text[: 4 * SNIPPET].split())
                     short = text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
@@ -209,12 +222,9 @@ def _grouped(columns: Sequence[VerdictTable]) -> NDArray[np.int64]:
     return np.concatenate(groups)
 
 
-def _said(result: TraceResult | None) -> Iterator[tuple[tuple[int, int], int, JSON]]:
+def _said(passages: Sequence[int], result: TraceResult) -> Iterator[tuple[tuple[int, int], int, JSON]]:
     """Yield each chunk of a result: what stands for it, its rank, what was said of it."""
-    if result is None:
-        return
-    keys = numbered([passage_number(chunk.title, chunk.text) for chunk in result.trace.chunks])
-    for rank, (key, outcome) in enumerate(zip(keys, result.outcomes, strict=True), 1):
+    for rank, (key, outcome) in enumerate(zip(numbered(passages), result.outcomes, strict=True), 1):
         why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
         stage = outcome.stage if outcome.kind == "verdict" else None
         yield key, rank, {"rank": rank, "sign": outcome.sign, "reason": why, "stage": stage}
@@ -281,7 +291,7 @@ def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[Matrix
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
     several = SeveralRuns([Table(with_labels(run), settings.most) for run in runs], settings.most)
     data = matrix_page(several, settings.by) | {"rows": [row.data() for row in several.rows]}
-    items = (several.in_full(row.place) for row in several.rows)
+    items = several.all_in_full([row.place for row in several.rows])
     return PageData(f"{len(runs)} runs side by side", data, items)
 
 

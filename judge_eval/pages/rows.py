@@ -246,13 +246,16 @@ class Table:
 
     def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
         """Yield where some chunks stand, what they are and what came of them; the first `LISTED` of them."""
-        result: TraceResult | None = None
-        last = -1
-        for chunk in np.flatnonzero(chunks)[:LISTED].tolist():
-            row = int(np.searchsorted(self.columns.starts, chunk, side="right")) - 1
-            if result is None or row != last:
-                result, last = self.run.results[row], row
-            rank = chunk - int(self.columns.starts[row])
+        wanted, starts = np.flatnonzero(chunks)[:LISTED], self.columns.starts
+        traces = np.searchsorted(starts, wanted, side="right") - 1
+        unlike = np.unique(traces)
+        read = zip(unlike.tolist(), self.run.results_at(unlike, calls=False), strict=True)
+        row, result = -1, None
+        for chunk, trace in zip(wanted.tolist(), traces.tolist(), strict=True):
+            if row != trace:
+                row, result = next(read)
+            assert result is not None
+            rank = chunk - int(starts[row])
             place = {"trace": result.trace_id, "rank": rank + 1, "chunk": result.trace.chunks[rank].id}
             yield place, result.trace.chunks[rank], result.outcomes[rank]
 

@@ -206,7 +206,7 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
     table = Table(with_labels(runs[0]), settings.most)
     compared = ComparedRuns(Table(runs[1], settings.most), table) if len(runs) > 1 else None
     memory, systems = Memory(runs[0].manifest, settings.store), list[str]()
-    results = table.run.results if table.whole else (table.run.results[place] for place in table.places)
+    results = table.run.results_at(np.array(table.places, dtype=np.int64))
     traces = (card_page(result, table.scale, table.metrics, memory, systems) for result in results)
     if compared is not None:
         positions = (row.position for row in table.rows)

@@ -11,7 +11,7 @@ from judge_eval.stats.distributions import normal_range_sf
 
 _EXACT_LIMIT = 16
 _LEAST_P = 1e-15
-_NORMAL_FROM = 2000
+_NORMAL_FROM = 1000
 """From how many traces on, weighted by how much their values vary, the shuffled means are taken for normal."""
 
 
@@ -132,7 +132,7 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
     is taken; a pair's p is the share of draws whose range reaches the pair's difference, observed one
     included. It holds the chance of any false difference among all pairs at the level.
 
-    With 2,000 traces or more whose values differ, the means of shuffled values are normal but for an error that is
+    With 1,000 traces or more whose values differ, the means of shuffled values are normal but for an error that is
     below that of the draws. Then p is that of the range of normals with the same variance, and nothing is drawn.
 
     Args:
@@ -160,7 +160,9 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
     if float(spread.sum()) ** 2 >= _NORMAL_FROM * float((spread**2).sum()) > 0:
         ps = _normal_ps(gaps, spread, table.shape[1], 1 / (permutations + 1))
     else:
-        ps = _drawn_ps(gaps, table, permutations, seed)
+        # Equal values can't be shuffled. Of many traces only the others are drawn.
+        part = table[spread > 0] if len(table) > _NORMAL_FROM and spread.any() else table
+        ps = _drawn_ps(gaps * (len(table) / len(part)), part, permutations, seed)
     return [
         PairDifference(int(i), int(j), float(means[j] - means[i]), float(p))
         for i, j, p in zip(firsts, seconds, ps, strict=True)
@@ -176,6 +178,7 @@ def _normal_ps(gaps: Floats, spread: Floats, systems: int, least: float) -> Floa
 
 
 def _drawn_ps(gaps: Floats, table: Floats, permutations: int, seed: int) -> Floats:
+    """Return the p of each gap between means of shuffled values."""
     rng = np.random.default_rng(seed)
     bounds = gaps - 1e-12 * max(1e-300, float(np.abs(table).max()))
     reached = np.zeros(gaps.size, dtype=np.int64)

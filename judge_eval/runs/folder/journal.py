@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple, overload
+from typing import IO, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,6 +217,14 @@ def _without_calls(line: bytes) -> bytes:
     start = line.find(_CALLS, 0, line.find(_TRACE)) + len(_CALLS)  # those of parts come later
     end = line.find(_VOTES, start)
     return line if start < len(_CALLS) or end < 0 else line[:start] + line[end:]
+
+
+@runtime_checkable
+class ReadsMany(Protocol):
+    """Results of which many are read in less time than one by one."""
+
+    def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
+        """Yield the results at many places, in the order of `places`; without `calls` those may be left out."""
 
 
 class ResultsFile(Sequence[TraceResult]):

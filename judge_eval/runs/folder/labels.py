@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from judge_eval import limits
@@ -14,6 +16,7 @@ from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
+from judge_eval.runs.folder.journal import ReadsMany
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.folder.run import AnyRun
 from judge_eval.runs.folder.run_files import LABELS, os_errors, whole_lines
@@ -126,6 +129,12 @@ class Labelled(Sequence[TraceResult]):
 
     def __iter__(self) -> Iterator[TraceResult]:
         return map(self._label, self.plain)
+
+    def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
+        """Yield the results at many places; see `Run.results_at`."""
+        if isinstance(self.plain, ReadsMany):
+            return map(self._label, self.plain.at(places, calls))
+        return (self._label(self.plain[place]) for place in places.tolist())
 
     def _label(self, result: TraceResult) -> TraceResult:
         if result.trace_id not in self._traces:

@@ -13,7 +13,7 @@ from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.files import read_plain
 from judge_eval.record import data_error
 from judge_eval.runs.folder.integrity import ADVICE, check_length, is_as_written
-from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format
+from judge_eval.runs.folder.journal import AskedTrace, ReadsMany, ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.safe_text import counted
@@ -127,7 +127,7 @@ class Run:
 
     def results_at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
         """Yield the results at many places, in the order of `places`; without `calls` faster, and with none perhaps."""
-        if isinstance(self.results, ResultsFile):
+        if isinstance(self.results, ReadsMany):
             return self.results.at(places, calls)
         return (self.results[place] for place in places.tolist())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.digest import digest_parts
@@ -92,7 +93,7 @@ def rescore(
     if any(metric.spec.by_claims for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
         scorer = Scorer(metrics, scale, by_claims=True)
     chances = None if reader is None else chances_to_abstain(reader)
-    results = _Rescored(run.results, scorer, Threshold.moved(run, scorer), mapping, chances)
+    results = _Rescored(run, scorer, Threshold.moved(run, scorer), mapping, chances)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
@@ -188,13 +189,13 @@ class _Rescored(Sequence[TraceResult]):
 
     def __init__(
         self,
-        results: Sequence[TraceResult],
+        run: Run,
         scorer: Scorer,
         threshold: Threshold | None,
         mapping: ProbabilityMap | None,
         chances: Mapping[bytes, float] | None,
     ) -> None:
-        self._results, self._scorer = results, scorer
+        self._run, self._results, self._scorer = run, run.results, scorer
         self._threshold, self._mapping, self._chances = threshold, mapping, chances
 
     @property
@@ -212,6 +213,11 @@ class _Rescored(Sequence[TraceResult]):
 
     def __iter__(self) -> Iterator[TraceResult]:
         for block in blocks(self._results, 256):
+            yield from self._score(block)
+
+    def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
+        """Yield the results at many places; see `Run.results_at`."""
+        for block in blocks(self._run.results_at(places, calls), 256):
             yield from self._score(block)
 
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
