@@ -10,6 +10,7 @@ from judge_eval.errors import CallError
 from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, imagined_split, plan_of
 from judge_eval.llm.backend import Backend, peek
 from judge_eval.llm.expected_usage import Plan
+from judge_eval.llm.waiting import note_waiting
 from judge_eval.schema import Judgment, NoVerdict, Trace
 from judge_eval.wire import Reply, Request
 
@@ -169,8 +170,9 @@ class Engine:
 
     A block of traces is opened together, and every answer that the backend already knows is taken at once;
     only the other requests reach the workers on the queue, of which `concurrency` (>= 1) run; the backend may
-    hold back more. A slow call delays its own trace alone. Finished traces are returned `linger` seconds
-    later at most while others are open.
+    hold back more. While a worker waits for an answer that another process is paying for, another one works in its
+    place, so that processes which judge the same traces share them. A slow call delays its own trace alone. Finished
+    traces are returned `linger` seconds later at most while others are open.
 
     Use it as a context manager. On exit, calls in flight may finish for up to `drain` seconds, then they are cancelled;
     `take` returns what finished meanwhile. At an early stop `salvage` is asked whether unfinished traces are returned
@@ -196,6 +198,8 @@ class Engine:
         # Some workers wait for the cache or for a place; the others keep the connections busy meanwhile.
         self._most_workers = concurrency + max(4, concurrency // 4)
         self._full = 2 * concurrency
+        self._waiting, self._most_waiting = 0, 16 * concurrency
+        """Workers that wait for other processes, in whose place others work; and how many may."""
         self._queue: asyncio.Queue[tuple[OpenTrace, int]] = asyncio.Queue()
         self._workers: set[asyncio.Task[None]] = set()
         self._calling: set[asyncio.Task[None]] = set()
@@ -256,16 +260,27 @@ class Engine:
     def _queue_requests(self, state: OpenTrace, indices: Sequence[int]) -> None:
         for index in indices:
             self._queue.put_nowait((state, index))
-            if len(self._calling) + self._queue.qsize() > len(self._workers) < self._most_workers:
-                worker = asyncio.create_task(self._work(), name="judge_eval worker")
-                self._workers.add(worker)
-                worker.add_done_callback(self._workers.discard)
+            self._add_worker()
+
+    def _add_worker(self) -> None:
+        """Start a worker if there is work for one more and a place."""
+        if len(self._calling) + self._queue.qsize() > len(self._workers) < self._most_workers + self._waiting:
+            worker = asyncio.create_task(self._work(), name="judge_eval worker")
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    def _note_waiting(self, change: int) -> None:
+        """Let another worker go on in the place of one whose request another process is paying for."""
+        self._waiting += change
+        if change > 0 and self._waiting < self._most_waiting and not self._stopping:
+            self._add_worker()
 
     async def _work(self) -> None:
         """Make calls from the queue; an error with which no call can succeed ends the work."""
         worker = cast(asyncio.Task[None], asyncio.current_task())
+        note_waiting.set(self._note_waiting)
         try:
-            while not self._stopping:
+            while not self._stopping and len(self._workers) <= self._most_workers + self._waiting:
                 state, index = await self._queue.get()
                 if not self._exhausted and not self._is_full:
                     self._wake.set()

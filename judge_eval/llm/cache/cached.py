@@ -11,6 +11,7 @@ from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.llm.backend import Backend, Identity, Wrapper, is_outdated
 from judge_eval.llm.cache.batched import Batched
 from judge_eval.llm.cache.store import Store
+from judge_eval.llm.waiting import waiting_for_others
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Request
 
@@ -187,21 +188,31 @@ class Cached(Wrapper):
 
     async def _claim(self, key: bytes, accepts: Callable[[Completion], bool] | None) -> tuple[bool, Completion | None]:
         """Find an answer, or lease the key (True), waiting for another process as long as patience lasts."""
+        leased, hit = await self._claim_once(key, accepts)
+        if leased or hit is not None:
+            return leased, hit
         loop = asyncio.get_running_loop()
         until, wait = loop.time() + self._patience, 0.005
-        while True:
-            value, leased, refused = await self._batched.claim(key)
-            hit = self._decode(key, value)
-            if hit is not None and (accepts is None or accepts(hit)):
-                if leased:
-                    self._batched.release(key)
-                return False, hit
-            if not leased and (refused or value is not None):  # a row that answers nothing
-                leased = (await self._batched.claim(key, replacing=True)).leased
-            if leased or loop.time() >= until:
-                return leased, None
-            await asyncio.sleep(wait)
-            wait = min(wait * 1.5, 0.25 if self._remote else 0.05)
+        with waiting_for_others():
+            while hit is None and not leased and loop.time() < until:
+                await asyncio.sleep(wait - loop.time() % wait)  # those who wait look together
+                wait = min(wait * 2, 0.16 if self._remote else 0.04)
+                leased, hit = await self._claim_once(key, accepts)
+        return leased, hit
+
+    async def _claim_once(
+        self, key: bytes, accepts: Callable[[Completion], bool] | None
+    ) -> tuple[bool, Completion | None]:
+        """Find an answer, or lease the key (True), unless another process has the lease."""
+        value, leased, refused = await self._batched.claim(key)
+        hit = self._decode(key, value)
+        if hit is not None and (accepts is None or accepts(hit)):
+            if leased:
+                self._batched.release(key)
+            return False, hit
+        if not leased and (refused or value is not None):  # a row that answers nothing
+            leased = (await self._batched.claim(key, replacing=True)).leased
+        return leased, None
 
     def _let_go(self, key: bytes) -> None:
         kept = self._kept.pop(key, None)

@@ -11,93 +11,12 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from judge_eval.errors import StoreError, mask
+from judge_eval.errors import StoreError
 from judge_eval.llm.cache import store
-from judge_eval.llm.cache.database_url import driver, read_database_url
+from judge_eval.llm.cache.connections import TABLE, Connections
 
-if TYPE_CHECKING:
-    import psycopg
-
-
-class Connections:
-    """Connections to one database, shared by the threads of a process."""
-
-    def __init__(self, url: str, timeout: float) -> None:
-        self._url, self._timeout = url, timeout
-        self._address = read_database_url(url)
-        self.location = self._address.location
-        self.secret = bool(self._address.secrets)
-        self._lock = threading.Lock()
-        self._idle: list[psycopg.Connection[Any]] = []
-
-    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """Execute a statement and return its rows; repeat it on a new connection if the server went away."""
-        psycopg = driver()
-        until, wait = time.monotonic() + self._timeout, 0.05
-        while True:
-            connection = None
-            try:
-                connection = self._connect()
-                cursor = connection.execute(statement, values)
-                rows = cursor.fetchall() if cursor.description else []
-            except psycopg.errors.UndefinedTable:
-                self._put_back(connection)
-                raise StoreError(
-                    f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
-                ) from None
-            except BaseException as error:
-                if connection is not None:
-                    connection.close()
-                if not isinstance(error, psycopg.Error):
-                    raise
-                lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-                if lost:
-                    self.close()  # the others stem from the same server
-                # Another try cannot help against a wrong password, user or database, or an invalid address.
-                final = (error.sqlstate or "")[:2] in ("28", "3D") or any(words in str(error) for words in FOR_GOOD)
-                if not lost or final or time.monotonic() + wait > until:
-                    detail = mask(" ".join(str(error).split()), self._address.secrets)
-                    raise StoreError(f"{self.location}: {detail}") from None
-                time.sleep(wait)
-                wait = min(wait * 2, 2.0)
-            else:
-                self._put_back(connection)
-                return rows
-
-    def close(self) -> None:
-        """Close the idle connections."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        made: psycopg.Connection[Any] = driver().connect(
-            self._url, autocommit=True, connect_timeout=max(2, min(10, int(self._timeout)))
-        )
-        return made
-
-    def _put_back(self, connection: psycopg.Connection[Any] | None) -> None:
-        if connection is not None:
-            with self._lock:
-                self._idle.append(connection)
-
-
-FOR_GOOD = (
-    "authentication failed", "does not exist", "no password supplied", "invalid sslmode value",
-    "invalid port number", "invalid integer value", "invalid connection option",
-    "invalid channel_binding value", "server does not support SSL", "could not parse port",
-)  # fmt: skip
-"""What libpq says where no state of SQL tells it."""
-
-
-TABLE = "judge_eval_cache"
-"""The one table that is used."""
 _COLUMNS = {"key": "bytea", "value": "bytea", "holder": "uuid", "until": "timestamp with time zone"}
 
 
@@ -130,6 +49,7 @@ class PostgresStore:
 
     Nothing is opened before the first use. `create` (`judge-eval cache init`) makes the table. A lost connection is
     opened again and the statement repeated, for up to `timeout` seconds: every statement may be repeated without harm.
+    So is a connection whose server does not answer.
     A method raises `StoreError` if the database cannot be read or written; the message says the way out.
 
     A lease is a row with a time and a holder, which a thread renews. If its holder dies or hangs, it
@@ -139,7 +59,7 @@ class PostgresStore:
 
     remote = True
 
-    def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 30.0) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 4.0) -> None:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
@@ -162,6 +82,7 @@ class PostgresStore:
         self._stop = threading.Event()
         self._renewing: threading.Thread | None = None
         self._checked = False
+        self._ahead: float | None = None  # the database's clock minus this machine's monotonic one
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.location!r})"
@@ -176,7 +97,7 @@ class PostgresStore:
     def create(self) -> None:
         """Make the table if it does not exist, and check it."""
         self._own()
-        self._connections.run(_statements()["create"], ())
+        self._connections.run("create", _statements()["create"], ())
         self._run("probe")
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -232,9 +153,10 @@ class PostgresStore:
             holder = self._holder
         claims: dict[bytes, store.KeyClaim] = {}
         try:
-            values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease}
+            values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease, "sent": self._now()}
             name = "claim_rows" if replacing else "claim"
-            for key, row, leased in self._run(name, {**values, "most": store.MOST_BYTES}):
+            for key, row, leased, now in self._run(name, {**values, "most": store.MOST_BYTES}):
+                self._ahead = now - time.monotonic()
                 value = None if leased else self._open(bytes(key), row)
                 claims[bytes(key)] = store.KeyClaim(value, leased, not leased and value is None)
         finally:
@@ -290,6 +212,12 @@ class PostgresStore:
                 if leased:
                     self._run("renew", [self.lease, leased, holder])
 
+    def _now(self) -> float | None:
+        """Estimate the database's clock; None if it was not read yet."""
+        # While the database stands still leases run out, and their holders cannot renew them. Claims that were sent
+        # before take none of these: they compare with the time at which they were sent.
+        return None if self._ahead is None else time.monotonic() + self._ahead
+
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
             self._leased.difference_update(keys)
@@ -307,6 +235,7 @@ class PostgresStore:
     def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         self._own()
         if not self._checked:
-            _check_columns(self.location, self._connections.run(_statements()["look_over"], [TABLE]))
+            rows = self._connections.run("look_over", _statements()["look_over"], [TABLE])
+            _check_columns(self.location, rows)
             self._checked = True
-        return self._connections.run(_statements()[name], values)
+        return self._connections.run(name, _statements()[name], values)

@@ -1,0 +1,21 @@
+"""Tells the engine which of its workers wait for an answer that another process is paying for."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+note_waiting: ContextVar[Callable[[int], None] | None] = ContextVar("judge_eval waiting", default=None)
+"""What is called with 1 when a request of this task begins to wait for another process, and with -1 when it ends."""
+
+
+@contextmanager
+def waiting_for_others() -> Iterator[None]:
+    """Let another request be made meanwhile, in the place of the one that waits in this block."""
+    note = note_waiting.get()
+    if note is not None:
+        note(1)
+    try:
+        yield
+    finally:
+        if note is not None:
+            note(-1)
