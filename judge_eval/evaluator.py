@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -407,13 +408,18 @@ async def _surveyed(source: Replayable | None) -> Dataset:
     return await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
 
 
+_log = logging.getLogger("judge_eval")
+
+
 @contextmanager
 def _about_the_run_of(error: BaseException | None) -> Iterator[None]:
     try:
         yield
     except JudgeEvalError as closing:
         closing.run_folder = closing.run_folder or getattr(error, "run_folder", None)
-        raise
+        if error is None or isinstance(error, Exception):
+            raise
+        _log.warning("%s", closing)  # an interrupt stays one
 
 
 class EvaluateKeywords(PolicyKeywords, RunKeywords, total=False):

@@ -29,13 +29,13 @@ _KEEPALIVE = {
     "keepalives_count": 3,
 }
 """How soon a connection counts as lost if the network or the server's machine is gone, unless the URL says it."""
-_DEADLINE = 15.0  # seconds for which one try of a statement waits for a server that is there and does not answer
+_RATE = 100_000  # bytes a second that a server takes at least: for a large statement it gets more time
 _SLOW = ("create", "clear", "count", "info")  # statements that may take longer
 _REMARK = 10.0  # seconds of waiting after which a line says so
 _LOOK = 0.25  # seconds between two looks at the statements that are under way
 _IDLE = 5.0  # seconds without a statement after which nobody looks
 _HURRY = 2.0  # seconds that a statement may take once the process was asked to end
-_HURRIED = 15.0  # seconds for which it hurries then
+_HURRIED = 60.0  # seconds for which it hurries then
 
 _log = logging.getLogger("judge_eval")
 
@@ -45,8 +45,8 @@ class _Statement:
     """A statement that is under way."""
 
     begun: float
-    until: float = math.inf
-    """When its present try ends."""
+    until: float
+    """When its connection is given up."""
     connection: psycopg.Connection[Any] | None = None
     silent: bool = False
     """Whether the server did not answer it in time."""
@@ -55,12 +55,12 @@ class _Statement:
 class Connections:
     """Connections to one database, shared by the threads of a process.
 
-    A thread watches the statements under way. A server that does not answer is left after a while, and the statement
-    repeated on a new connection; a line in the log says that the cache is waited for.
+    A thread watches the statements under way. A server that does not answer is left after `timeout` seconds; before
+    that, a line in the log says that the cache is waited for.
     """
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self._url, self._timeout = url, timeout
+    def __init__(self, url: str, timeout: float, *, remarks: bool = True) -> None:
+        self._url, self._timeout, self._remarks = url, timeout, remarks
         self._address = read_database_url(url)
         self.location = self._address.location
         self.secret = bool(self._address.secrets)
@@ -73,14 +73,18 @@ class Connections:
         self._used = 0.0
         on_interrupt.add(self)
 
-    def run(self, name: str, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """Execute a statement and return its rows; repeat it on a new connection if the server went away."""
-        under_way, wait = _Statement(time.monotonic()), 0.05
+    def run(self, name: str, statement: str, values: Sequence[Any] | Mapping[str, Any], *, size: int = 0) -> list[Any]:
+        """Execute a statement and return its rows; repeat it on a new connection if the server went away.
+
+        `size` is how many bytes its values have, where they are many.
+        """
+        begun, wait = time.monotonic(), 0.05
+        under_way = _Statement(begun, math.inf if name in _SLOW else begun + self._timeout + size / _RATE)
         self._watch(under_way)
         try:
             while True:
                 try:
-                    return self._try(under_way, statement, values, math.inf if name in _SLOW else _DEADLINE)
+                    return self._try(under_way, statement, values)
                 except driver().Error as error:
                     if not self._may_repeat(error, under_way, wait):
                         detail = mask(" ".join(str(error).split()), self._address.secrets)
@@ -93,14 +97,12 @@ class Connections:
             with self._lock:
                 self._under_way.discard(under_way)
 
-    def _try(
-        self, under_way: _Statement, statement: str, values: Sequence[Any] | Mapping[str, Any], deadline: float
-    ) -> list[Any]:
+    def _try(self, under_way: _Statement, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         connection = None
         try:
             connection = self._connect()
             with self._lock:
-                under_way.connection, under_way.until = connection, time.monotonic() + deadline
+                under_way.connection = connection
             cursor = connection.execute(statement, values)
             rows = cursor.fetchall() if cursor.description else []
         except driver().errors.UndefinedTable:
@@ -126,7 +128,7 @@ class Connections:
         # Another try cannot help against a wrong password, user or database, or an invalid address.
         if (error.sqlstate or "")[:2] in ("28", "3D") or any(words in str(error) for words in FOR_GOOD):
             return False
-        end = min(under_way.begun + self._timeout, self._hurry_end(under_way.begun))
+        end = min(under_way.begun + self._timeout, under_way.until, self._hurry_end(under_way.begun))
         return time.monotonic() + wait <= end
 
     def close(self) -> None:
@@ -178,7 +180,7 @@ class Connections:
 
     def _let_go(self, statement: _Statement) -> None:
         with self._lock:
-            statement.connection, statement.until = None, math.inf
+            statement.connection = None
 
     def look(self) -> bool:
         """Leave servers that do not answer in time, and say that the cache is waited for; False after idle time."""
@@ -195,7 +197,7 @@ class Connections:
             waited = max((now - statement.begun for statement in self._under_way), default=0.0)
         if waited < _REMARK:
             self._remarked = _REMARK
-        elif waited >= self._remarked:
+        elif self._remarks and waited >= self._remarked:
             self._remarked *= 2
             _log.warning("waits for the cache since %.0f s: %s", waited, self.location)
         return True

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -41,6 +40,8 @@ def _check_columns(location: str, rows: Sequence[tuple[str, str, str, bool]]) ->
 
 
 _BATCH = 1000
+_RENEWED = 1.0  # seconds between two renewals of a lease
+_SILENT = 2.5  # seconds without a renewal after which a holder without a session counts as dead
 _COUNTED = 1_000_000  # above so many rows, the database estimates their number: counting would take seconds
 
 
@@ -49,17 +50,17 @@ class PostgresStore:
 
     Nothing is opened before the first use. `create` (`judge-eval cache init`) makes the table. A lost connection is
     opened again and the statement repeated, for up to `timeout` seconds: every statement may be repeated without harm.
-    So is a connection whose server does not answer.
+    A server that does not answer is waited for as long.
     A method raises `StoreError` if the database cannot be read or written; the message says the way out.
 
-    A lease is a row with a time and a holder, which a thread renews. If its holder dies or hangs, it
-    is free after `lease` seconds. The holder is a fencing token: it shows an answer that comes after its
-    lease has passed to another process.
+    A lease is a row with a time and a holder, which a thread renews. If its holder hangs, it is free after `lease`
+    seconds. If it dies, its session ends, and the lease is free within three seconds. The holder is a fencing token:
+    it shows an answer that comes after its lease has passed to another process.
     """
 
     remote = True
 
-    def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 4.0) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 30.0) -> None:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
@@ -77,12 +78,15 @@ class PostgresStore:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connections = Connections(self._url, self.timeout)
+        self._session = Connections(
+            self._url, self.timeout, remarks=False
+        )  # of one connection, which ends with the process
+        self._alive = False
         self._leased: set[bytes] = set()
         self._holder = uuid.uuid4()
         self._stop = threading.Event()
         self._renewing: threading.Thread | None = None
         self._checked = False
-        self._ahead: float | None = None  # the database's clock minus this machine's monotonic one
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.location!r})"
@@ -122,7 +126,8 @@ class PostgresStore:
             return 0
         keys = [key for key, _ in rows]
         values = {"keys": keys, "rows": [row for _, row in rows], "holder": self._holder}
-        ((late,),) = self._run("put_claimed" if claimed else "put", values)
+        size = sum(len(row) for _, row in rows)
+        ((late,),) = self._run("put_claimed" if claimed else "put", values, size=size)
         self._forget(keys)
         return int(late)
 
@@ -153,10 +158,10 @@ class PostgresStore:
             holder = self._holder
         claims: dict[bytes, store.KeyClaim] = {}
         try:
-            values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease, "sent": self._now()}
+            self._show_alive()
+            values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease, "silent": _SILENT}
             name = "claim_rows" if replacing else "claim"
-            for key, row, leased, now in self._run(name, {**values, "most": store.MOST_BYTES}):
-                self._ahead = now - time.monotonic()
+            for key, row, leased in self._run(name, {**values, "most": store.MOST_BYTES}):
                 value = None if leased else self._open(bytes(key), row)
                 claims[bytes(key)] = store.KeyClaim(value, leased, not leased and value is None)
         finally:
@@ -189,6 +194,8 @@ class PostgresStore:
         self._stop.set()
         with self._lock:
             self._renewing = None
+        self._alive = False
+        self._session.close()
         self._connections.close()
 
     def __del__(self) -> None:
@@ -205,18 +212,19 @@ class PostgresStore:
                 self._renewing.start()
 
     def _keep_renewing(self, stop: threading.Event) -> None:
-        while not stop.wait(self.lease / 3):
+        while not stop.wait(min(_RENEWED, self.lease / 3)):
             with self._lock:
                 leased, holder = list(self._leased), self._holder
             with contextlib.suppress(StoreError):  # the next call reports it
                 if leased:
-                    self._run("renew", [self.lease, leased, holder])
+                    self._session.run("alive", _statements()["alive"], {"holder": holder})
+                    self._session.run("renew", _statements()["renew"], [self.lease, leased, holder])
 
-    def _now(self) -> float | None:
-        """Estimate the database's clock; None if it was not read yet."""
-        # While the database stands still leases run out, and their holders cannot renew them. Claims that were sent
-        # before take none of these: they compare with the time at which they were sent.
-        return None if self._ahead is None else time.monotonic() + self._ahead
+    def _show_alive(self) -> None:
+        """Open the session by which others see that this process lives."""
+        if not self._alive:
+            self._session.run("alive", _statements()["alive"], {"holder": self._holder})
+            self._alive = True
 
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
@@ -232,10 +240,10 @@ class PostgresStore:
         if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
-    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = (), *, size: int = 0) -> list[Any]:
         self._own()
         if not self._checked:
             rows = self._connections.run("look_over", _statements()["look_over"], [TABLE])
             _check_columns(self.location, rows)
             self._checked = True
-        return self._connections.run(name, _statements()[name], values)
+        return self._connections.run(name, _statements()[name], values, size=size)

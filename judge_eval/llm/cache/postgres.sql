@@ -27,26 +27,36 @@ WITH put AS (
     DO UPDATE SET value = excluded.value, holder = NULL, until = NULL)
 SELECT 0
 
+-- name: alive
+-- A lock of the session, which ends with the process: it shows others that the holder lives. Taken once a session.
+SELECT pg_advisory_lock_shared(1246058033, ('x' || left(%(holder)s::text, 8))::bit(32)::int)
+WHERE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 1246058033 AND pid = pg_backend_pid())
+
 -- name: claim
 -- Existing rows, and keys that are leased now. A lease of this holder is granted again: the answer to the former
--- statement was lost. A lease counts as expired if it was when the statement was sent.
+-- statement was lost. A lease is free once its time is over, or if its holder neither has a session nor renews it.
 WITH asked AS (SELECT unnest(%(keys)s::bytea[]) AS key),
-clock AS (SELECT least(now(), to_timestamp(%(sent)s::float8)) AS now),
+dead AS (
+    SELECT DISTINCT t.holder FROM judge_eval_cache t JOIN asked ON asked.key = t.key
+    WHERE t.value IS NULL AND t.until < now() + make_interval(secs => %(lease)s - %(silent)s)
+    AND NOT EXISTS (
+        SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 1246058033
+        AND objid = ('x' || left(t.holder::text, 8))::bit(32)::bigint::oid)),
 free AS (
-    SELECT f.key FROM clock, unnest(%(free)s::bytea[]) AS f(key) LEFT JOIN judge_eval_cache t ON t.key = f.key
-    WHERE t.key IS NULL
-    OR (t.value IS NULL AND (t.until IS NULL OR t.until < clock.now OR t.holder = %(holder)s))),
+    SELECT f.key FROM unnest(%(free)s::bytea[]) AS f(key) LEFT JOIN judge_eval_cache t ON t.key = f.key
+    WHERE t.key IS NULL OR (t.value IS NULL AND (t.until IS NULL OR t.until < now() OR t.holder = %(holder)s
+    OR t.holder IN (SELECT holder FROM dead)))),
 taken AS (
     INSERT INTO judge_eval_cache AS here (key, holder, until)
     SELECT key, %(holder)s, now() + make_interval(secs => %(lease)s) FROM free ORDER BY key
     ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until
     WHERE here.value IS NULL
-    AND (here.until IS NULL OR here.until < least(now(), to_timestamp(%(sent)s::float8))
-        OR here.holder = excluded.holder)
+    AND (here.until IS NULL OR here.until < now() OR here.holder = excluded.holder
+        OR here.holder IN (SELECT holder FROM dead))
     RETURNING key)
-SELECT t.key, CASE WHEN octet_length(t.value) <= %(most)s THEN t.value END, false, extract(epoch FROM now())::float8
+SELECT t.key, CASE WHEN octet_length(t.value) <= %(most)s THEN t.value END, false
 FROM judge_eval_cache t JOIN asked ON asked.key = t.key WHERE t.value IS NOT NULL
-UNION ALL SELECT key, NULL, true, extract(epoch FROM now())::float8 FROM taken
+UNION ALL SELECT key, NULL, true FROM taken
 
 -- name: put_claimed
 -- What another holder has written stays. If it has only asked, the answer is written, and its lease stays.
@@ -67,8 +77,7 @@ SELECT count(*) FROM late
 INSERT INTO judge_eval_cache AS here (key, holder, until)
 SELECT key, %(holder)s, now() + make_interval(secs => %(lease)s) FROM unnest(%(free)s::bytea[]) AS f(key) ORDER BY key
 ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE here.until IS NULL OR here.until < least(now(), to_timestamp(%(sent)s::float8)) OR here.holder = excluded.holder
-RETURNING key, NULL, true, extract(epoch FROM now())::float8
+WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder RETURNING key, NULL, true
 
 -- name: release
 WITH gone AS (DELETE FROM judge_eval_cache WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NULL)
