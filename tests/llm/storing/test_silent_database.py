@@ -92,7 +92,7 @@ def test_sigterm_ends_a_run_whose_database_is_silent(proxy: tuple[Stalling, str]
     )
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with ChatServer(latency=0.05) as server:
-        command = [sys.executable, "-X", "faulthandler", "-m", "judge_eval", "run", str(data), "--model", "openai/m"]
+        command = [sys.executable, "-m", "judge_eval", "run", str(data), "--model", "openai/m"]
         command += ["--base-url", server.url, "--cache", url, "--out", str(tmp_path / "runs"), "--concurrency", "4"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         until(lambda: server.counts["paid"] >= 40, process)
