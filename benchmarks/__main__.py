@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "store_speed": ("--rows", "1000", "--calls", "100"),
     "durability": ("--rows", "20"),
     "far_cache": ("--calls", "50", "--round-trips", "1", "--repeat", "1"),
+    "reading": (),
     "metrics_speed": ("--queries", "2000"),
     "stats_calibration": ("--simulations", "200"),
     "cascade": ("--simulations", "200"),
