@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 import judge_eval
-from judge_eval import Chunk, Evaluator, EvalRun, Trace
+from judge_eval import Chunk, EvalRun, Evaluator, Trace
 
 PACKAGE = f"{Path(judge_eval.__file__).parent}/"
 

@@ -15,7 +15,7 @@ from judge_eval.runs.columns.verdict_table import Places, VerdictTable
 from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.slices import SliceFigure
-from judge_eval.safe_text import counted, interval, signed_pair
+from judge_eval.safe_text import counted, signed_pair
 from judge_eval.stats import PairDifference, PairedComparison
 
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
@@ -24,13 +24,6 @@ Way = Literal["better", "worse", "unsure"]
 Change = Literal["retrieval", "verdicts", "both", "claims", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both; where none of these did,
 whether a claim is covered, or only its scores."""
-CHANGE_WORDS: Final[dict[Change, str]] = {
-    "retrieval": "retrieval changed",
-    "verdicts": "verdict flipped",
-    "both": "retrieval changed, verdict flipped",
-    "claims": "claim won or lost",
-    "scores": "only the scores changed",
-}
 
 
 class RunRef(Record):
@@ -126,25 +119,6 @@ class Difference(PairedComparison):
         if self.p_holm > 0.05 or (self.interval is not None and not self.clear):
             return "unclear"
         return "higher" if self.difference > 0 else "lower"
-
-    @property
-    def sentence(self) -> str:
-        """What was found, in words."""
-        if self.finding == "same":
-            return f"no difference in {self.metric}: all {self.n} traces score the same"
-        size = f"{self.difference:+.4f}"
-        if self.interval is not None:
-            size += f" {interval(self.interval, '+')}"
-        if self.finding == "unclear" and self.clear:
-            return f"{self.metric}: {size}; the test does not confirm it, p={self.p_holm:.3g}"
-        if self.finding == "unclear":
-            least = "" if self.detectable is None else f"; these traces can show {self.detectable:.4f}"
-            if self.too_few:
-                least = "; these traces are too few to show any difference"
-            p = "" if self.p_shown is None else f", p={self.p_shown:.3g}"
-            return f"no difference shown in {self.metric}: {size}{p}{least}"
-        means = f", which is {'worse' if self.difference > 0 else 'better'}" if self.less_is_better else ""
-        return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"
 
 
 LEAST_SHARED: Final = 0.6
@@ -247,14 +221,6 @@ class TraceChange(Record):
     claims_lost: int = 0
     """Claims that are covered in the baseline alone."""
     claims_won: int = 0
-
-    @property
-    def what(self) -> str:
-        """What changed, in words, with the claims that were won and lost."""
-        parts = [] if self.kind == "claims" else [CHANGE_WORDS[self.kind]]
-        for n, word in ((self.claims_lost, "lost"), (self.claims_won, "won")):
-            parts += [f"{counted(n, 'claim')} {word}"] if n else []
-        return ", ".join(parts)
 
 
 MOST_MOVERS = 5

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from judge_eval.compare.record import CHANGE_WORDS
 from judge_eval.errors import ConfigError
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import head
@@ -12,7 +11,7 @@ from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
-from judge_eval.views.comparison import attribution_sections
+from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections
 from judge_eval.views.data import JSON
 from judge_eval.views.page_html import sections_html
 

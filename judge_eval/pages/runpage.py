@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from judge_eval.compare.record import CHANGE_WORDS
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import bare_head, head, metric_data
@@ -25,6 +24,7 @@ from judge_eval.study.agree import agreement_slices
 from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
+from judge_eval.views.comparison import CHANGE_WORDS
 from judge_eval.views.data import JSON
 from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.reranker import reranker_sections

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from judge_eval.compare.moved_claims import ClaimChange
-from judge_eval.compare.record import CHANGE_WORDS, LEAST_SHARED, Check, Checks, Comparison, TraceChange, Way
-from judge_eval.safe_text import counted
+from judge_eval.compare.record import LEAST_SHARED, Change, Check, Checks, Comparison, Difference, TraceChange, Way
+from judge_eval.safe_text import counted, interval
 from judge_eval.views.blocks import (
     Bullets,
     Cell,
@@ -35,6 +35,13 @@ NOTEBOOK_TRACES = 20
 """How many changed traces a notebook lists of each candidate."""
 REPORT_TRACES = 50
 """How many changed traces Markdown lists of each candidate, if there is room."""
+CHANGE_WORDS: Final[dict[Change, str]] = {
+    "retrieval": "retrieval changed",
+    "verdicts": "verdict flipped",
+    "both": "retrieval changed, verdict flipped",
+    "claims": "claim won or lost",
+    "scores": "only the scores changed",
+}
 _WAYS: Final[dict[Way, Tone]] = {"better": "good", "worse": "bad", "unsure": "plain"}
 _SIGNS: Final[dict[str, Tone]] = {"+": "good", ".": "quiet", "!": "bad"}
 
@@ -132,7 +139,7 @@ def _findings(c: Comparison) -> Iterator[Bullets]:
     if c.differences:
         several = len(c.runs) > 2
         who = (f"{c.runs[d.candidate].name}: " if several else "" for d in c.differences)
-        yield Bullets(tuple(name + d.sentence for name, d in zip(who, c.differences, strict=True)))
+        yield Bullets(tuple(name + difference_sentence(d) for name, d in zip(who, c.differences, strict=True)))
 
 
 def _pairs(c: Comparison) -> Iterator[Section]:
@@ -184,13 +191,40 @@ def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> T
     columns += [*((name, "signed") for name in metrics), Column("query", cut=50)]
     rows = tuple(
         (
-            *(change.trace_id, change.what, _strip(change.before), _strip(change.after, change.moves)),
+            *(change.trace_id, change_in_words(change), _strip(change.before), _strip(change.after, change.moves)),
             *(change.differences.get(name) for name in metrics),
             change.query,
         )
         for change in traces
     )
     return make_table("changed traces", columns, rows, total - len(rows))
+
+
+def difference_sentence(d: Difference) -> str:
+    """Say what a difference shows."""
+    if d.finding == "same":
+        return f"no difference in {d.metric}: all {d.n} traces score the same"
+    size = f"{d.difference:+.4f}"
+    if d.interval is not None:
+        size += f" {interval(d.interval, '+')}"
+    if d.finding == "unclear" and d.clear:
+        return f"{d.metric}: {size}; the test does not confirm it, p={d.p_holm:.3g}"
+    if d.finding == "unclear":
+        least = "" if d.detectable is None else f"; these traces can show {d.detectable:.4f}"
+        if d.too_few:
+            least = "; these traces are too few to show any difference"
+        p = "" if d.p_shown is None else f", p={d.p_shown:.3g}"
+        return f"no difference shown in {d.metric}: {size}{p}{least}"
+    means = f", which is {'worse' if d.difference > 0 else 'better'}" if d.less_is_better else ""
+    return f"{d.metric} is {d.finding}{means}: {size}, p={d.p_holm:.3g}"
+
+
+def change_in_words(change: TraceChange) -> str:
+    """Say what changed, with the claims that were won and lost."""
+    parts = [] if change.kind == "claims" else [CHANGE_WORDS[change.kind]]
+    for n, word in ((change.claims_lost, "lost"), (change.claims_won, "won")):
+        parts += [f"{counted(n, 'claim')} {word}"] if n else []
+    return ", ".join(parts)
 
 
 def gate_section(checks: Sequence[Check]) -> Section:

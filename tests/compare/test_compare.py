@@ -10,6 +10,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.compare.record import Comparison
 from judge_eval.errors import RefusedError, RunError
 from judge_eval.stats import compare_paired
+from judge_eval.views.comparison import difference_sentence
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(30)]
@@ -26,7 +27,7 @@ def test_two_cached_runs_show_no_difference_and_cost_no_call(tmp_path: Path) -> 
     result = runs[0].compare(runs[1])
     assert runs[1].manifest.tally.calls == 0
     assert [d.finding for d in result.differences] == ["same"] * 3
-    assert all(d.sentence.startswith("no difference in") for d in result.differences)
+    assert all(difference_sentence(d).startswith("no difference in") for d in result.differences)
     assert (result.traces, result.changed, result.warnings, result.notes) == ((), ({},), (), ())
     assert result.differences[0].p == 1.0
 

@@ -18,6 +18,7 @@ from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
 from judge_eval.pages.rows import Table, sort_rows
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.views.comparison import difference_sentence
 from tests.support.claims import claimed, run_by_claims
 
 NAMES = ["Conflict@2", "Redundancy@2", "ClaimRecall@2"]
@@ -49,7 +50,7 @@ def test_a_rise_is_worse_in_every_figure(runs: tuple[EvalRun, EvalRun]) -> None:
         assert d.difference > 0
         assert (d.way, d.wins, d.less_is_better) == ("worse", 0, True)
         assert d.losses == 14
-        assert f"{name} is higher, which is worse: +" in d.sentence
+        assert f"{name} is higher, which is worse: +" in difference_sentence(d)
     assert record["ClaimRecall@2"].way == "worse"
     assert not record["ClaimRecall@2"].less_is_better
     assert record.openings[0].finding == "worse"

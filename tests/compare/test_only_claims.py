@@ -15,6 +15,7 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from judge_eval.stats import mean_interval
+from judge_eval.views.comparison import change_in_words
 from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, run_by_claims
 
@@ -46,7 +47,7 @@ def record() -> Comparison:
 def test_a_trace_in_which_only_claims_moved_is_named_as_such(record: Comparison) -> None:
     """It is counted and described; one without a claim won or lost is not; a verdict that flipped leads."""
     assert record.changed == ({"claims": 2, "verdicts": 1},)
-    values = {change.trace_id: (change.kind, change.what) for change in record.traces}
+    values = {change.trace_id: (change.kind, change_in_words(change)) for change in record.traces}
     assert values == {
         "lost": ("claims", "1 claim lost"),
         "both": ("claims", "1 claim lost, 1 claim won"),

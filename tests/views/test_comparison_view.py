@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
-from judge_eval.compare.record import CHANGE_WORDS, Comparison
+from judge_eval.compare.record import Comparison
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.pages.blind import blind_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
-from judge_eval.views.comparison import comparison_view
+from judge_eval.views.comparison import CHANGE_WORDS, change_in_words, comparison_view, difference_sentence
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.terminal import for_terminal
 
@@ -57,13 +57,13 @@ def test_every_medium_shows_warnings_notes_and_findings(comparison: Comparison) 
         assert text.count("warning: the moon was full.") == 1, medium
         assert text.count("note: it rained.") == 1, medium
         assert text.count(comparison.sentences[0]) == 1, medium
-        assert comparison.differences[0].sentence in text, medium
+        assert difference_sentence(comparison.differences[0]) in text, medium
 
 
 def test_a_kind_of_change_has_one_wording(comparison: Comparison) -> None:
     """Terminal, comment, notebook and page call a kind of change by the same words."""
     (change,) = comparison.traces
-    assert change.what == CHANGE_WORDS[change.kind] == "verdict flipped"
+    assert change_in_words(change) == CHANGE_WORDS[change.kind] == "verdict flipped"
     for medium, text in media(comparison).items():
         assert text.count("verdict flipped") == 2, medium
         assert "1 trace changed" in text, medium
