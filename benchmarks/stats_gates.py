@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from benchmarks.lines import Line
 from benchmarks.stats_differences import POPULATIONS, Draw
+from judge_eval.compare.comparison import Difference
 from judge_eval.compare.gate import decide_drop, planned_traces
-from judge_eval.compare.record import Difference
 from judge_eval.stats import PairedComparison, compare_paired
 
 Floats = npt.NDArray[np.float64]

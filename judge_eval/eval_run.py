@@ -11,7 +11,7 @@ from judge_eval.notebook import as_html
 from judge_eval.runs.folder.run import Run
 
 if TYPE_CHECKING:
-    from judge_eval.compare.record import Comparison
+    from judge_eval.compare.comparison import Comparison
     from judge_eval.data.memory import InputRows
     from judge_eval.metrics import Metric
     from judge_eval.pools.pool import Pool

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from judge_eval.background_loop import background_loop
 from judge_eval.compare.compare import compare
-from judge_eval.compare.record import Comparison
+from judge_eval.compare.comparison import Comparison
 from judge_eval.data.memory import row_name
 from judge_eval.data.remarks import TraceIds
 from judge_eval.data.remote import is_url

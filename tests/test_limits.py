@@ -19,7 +19,7 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.command import ROOT, Shell
 from tests.support.serving import ask, serving
 

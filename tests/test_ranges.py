@@ -13,7 +13,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
 from judge_eval.ranges import PARAMS, RANGES, Range, check_params
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.server.settings import ServerLimits, Serving
+from judge_eval.server.server_settings import ServerLimits, Serving
 from judge_eval.settings import settings_of
 
 NUMBERS = ("timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost")

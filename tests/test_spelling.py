@@ -14,11 +14,11 @@ from typer.main import get_command
 import judge_eval
 from judge_eval import Evaluator
 from judge_eval.cli.flags.configured import configured
-from judge_eval.cli.printing.errors import flag_spelling
+from judge_eval.cli.printing.error_messages import flag_spelling
 from judge_eval.cli.verbs import make_app
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.server.app import create_app
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.spelling import OptionName, json_spelling, option, python_spelling, spell, toml_spelling
 from tests.support.forking import ROOT, call
 

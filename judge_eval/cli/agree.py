@@ -11,7 +11,7 @@ from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.errors import ConfigError
 

@@ -14,7 +14,7 @@ from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.common import Json, Yes
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 
 if TYPE_CHECKING:

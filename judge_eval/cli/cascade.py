@@ -13,7 +13,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import INCOMPLETE, close, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, close, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import complain, remark
 from judge_eval.data.options import ReadOptions
 

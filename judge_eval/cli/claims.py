@@ -17,7 +17,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.batch_steps import step
-from judge_eval.cli.printing.errors import INCOMPLETE, close, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection

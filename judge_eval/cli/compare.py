@@ -12,7 +12,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import GATE, verb
+from judge_eval.cli.printing.error_messages import GATE, verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.compare.options import Gates
 

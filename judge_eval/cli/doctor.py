@@ -20,7 +20,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
+from judge_eval.cli.printing.error_messages import USAGE, flag_spelling, verb
 from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION
 from judge_eval.safe_text import one_line, public_url

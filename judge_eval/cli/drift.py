@@ -11,7 +11,7 @@ from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import remark
 
 _OF_THE_RUN = without("layout", "evidence", "blank", "confidence", "repeat", "vote")

@@ -7,7 +7,7 @@ import typer
 
 from judge_eval.cli.flags.common import Quiet, SafeCells, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import tell
 
 CONFIG = "judge_eval.toml"

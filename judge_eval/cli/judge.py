@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import INCOMPLETE, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 
 
 @verb

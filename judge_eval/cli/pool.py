@@ -14,7 +14,7 @@ from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 from judge_eval.pools.joining import Settling
 

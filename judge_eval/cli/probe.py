@@ -10,7 +10,7 @@ from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import GATE, verb
+from judge_eval.cli.printing.error_messages import GATE, verb
 from judge_eval.cli.printing.safe_output import complain, remark
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.ranges import RANGES, Range

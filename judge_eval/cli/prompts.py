@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import tell, tell_lines
 from judge_eval.errors import ConfigError
 from judge_eval.user_text import prompt_name

@@ -12,14 +12,14 @@ from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from judge_eval.compare.record import Check
+    from judge_eval.compare.comparison import Check
     from judge_eval.eval_run import EvalRun
 
 

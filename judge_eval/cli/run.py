@@ -15,7 +15,7 @@ from judge_eval.cli.flags.common import Json, Quiet, TracesFile, check_claims, o
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions

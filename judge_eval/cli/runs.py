@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection

@@ -12,7 +12,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import INCOMPLETE, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, spelled_remark, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.pools.joining import Settling
 from judge_eval.pools.recipe import Recipe

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.changes import Moved
+from judge_eval.compare.comparison import LEAST_SHARED, Attribution, Difference, DifferencePart
 from judge_eval.compare.pairing import Pairing
-from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference, DifferencePart
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of

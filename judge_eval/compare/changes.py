@@ -8,9 +8,9 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.compare.comparison import Change, Flip, TraceChange
 from judge_eval.compare.moved_claims import ClaimsMoved, claim_changes, moved_claims
 from judge_eval.compare.pairing import Pairing, pair_traces
-from judge_eval.compare.record import Change, Flip, TraceChange
 from judge_eval.runs.columns.verdict_table import VerdictTable, passage_number
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run

@@ -6,7 +6,7 @@ import numpy as np
 
 from judge_eval.compare.attribution import attributions, chunks_to_ask
 from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
-from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
+from judge_eval.compare.comparison import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.record import Comparison
+from judge_eval.compare.comparison import Comparison
 from judge_eval.errors import RunError
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import TraceResult

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Final
 
-from judge_eval.compare.options import Gates, OnUndecided
-from judge_eval.compare.record import (
+from judge_eval.compare.comparison import (
     MOST_MOVERS,
     Attribution,
     Check,
@@ -21,6 +20,7 @@ from judge_eval.compare.record import (
     LimitKind,
     TraceValue,
 )
+from judge_eval.compare.options import Gates, OnUndecided
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.metric import beyond

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
-from judge_eval.compare.record import Check
+from judge_eval.compare.comparison import Check
 from judge_eval.safe_text import printable
 from judge_eval.views.blocks import Remark
 from judge_eval.views.comparison import check_lines, gate_title

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from judge_eval.compare.record import Check, Comparison
+from judge_eval.compare.comparison import Check, Comparison
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.blocks import View
 from judge_eval.views.comparison import REPORT_TRACES, comparison_view, with_gate

@@ -21,7 +21,7 @@ from judge_eval.runs.keeping.mirror import place_of_runs, written
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Trace
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import SERVER
+from judge_eval.server.server_settings import SERVER
 
 
 @dataclass

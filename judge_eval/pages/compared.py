@@ -9,9 +9,9 @@ import numpy as np
 
 from judge_eval.compare.changes import KINDS, Kinds, Moved, change_of, most_moved, moved_between
 from judge_eval.compare.compare import scored_by, slices_between, weigh
+from judge_eval.compare.comparison import Comparison, Difference
 from judge_eval.compare.moved_claims import claim_changes
 from judge_eval.compare.pairing import Pairing
-from judge_eval.compare.record import Comparison, Difference
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from judge_eval.compare.changes import moved_between, numbered
 from judge_eval.compare.compare import scored_by, weigh
+from judge_eval.compare.comparison import Comparison
 from judge_eval.compare.pairing import pair_traces
-from judge_eval.compare.record import Comparison
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.pages.compared import change_slices, difference_data
 from judge_eval.pages.figures import head, metric_data

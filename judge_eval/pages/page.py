@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 
 from judge_eval import pages as folder
 from judge_eval import registry
-from judge_eval.compare.record import Check
+from judge_eval.compare.comparison import Check
 from judge_eval.errors import UnknownNameError
 from judge_eval.llm.cache.store import Store
 from judge_eval.runs.folder.records import SliceBy

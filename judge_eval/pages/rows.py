@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval import limits
-from judge_eval.compare.record import Change
+from judge_eval.compare.comparison import Change
 from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.labels import Labelled

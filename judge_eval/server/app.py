@@ -24,7 +24,7 @@ from judge_eval.server.library import IndexingError, Library, MissingRunError
 from judge_eval.server.pages import make_pages
 from judge_eval.server.routes import make_router
 from judge_eval.server.served_runs import MissingTraceError
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
 from judge_eval.spelling import json_spelling
 

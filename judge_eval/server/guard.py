@@ -14,7 +14,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judge_eval.llm.http.secrets import keys_to_hide
-from judge_eval.server import settings as bounds
+from judge_eval.server import server_settings as bounds
 from judge_eval.trust import is_loopback
 
 TOOLS = "/mcp"

@@ -17,7 +17,7 @@ from judge_eval.record import R
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Trace
 from judge_eval.server.models import ApiRecord, HostedSubmission, HostedTrace, Submission, Upload
-from judge_eval.server.settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
+from judge_eval.server.server_settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
 
 T = TypeVar("T")
 

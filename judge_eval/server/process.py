@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.spelling import option
 
 HEADER_SECONDS = 10.0

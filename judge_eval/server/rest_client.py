@@ -27,7 +27,7 @@ from judge_eval.runs.keeping.lookup import LABELLED
 from judge_eval.safe_text import one_line, public_url
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.models import ResultPage, RunAnswer, RunList, RunSummary
-from judge_eval.server.settings import PORT, SERVER
+from judge_eval.server.server_settings import PORT, SERVER
 from judge_eval.trust import is_loopback
 
 PAGE: Final = 200

@@ -35,7 +35,7 @@ from judge_eval.server.document import body_of
 from judge_eval.server.incoming import Incoming, read_submission, read_upload
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.pages import make_page_routes
-from judge_eval.server.settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
+from judge_eval.server.server_settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
 from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
 from judge_eval.spelling import json_spelling
 

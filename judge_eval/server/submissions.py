@@ -23,7 +23,7 @@ from judge_eval.runs.judging.start import folder_name
 from judge_eval.runs.keeping.lookup import is_being_written, names_in
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
-from judge_eval.server.settings import ServerLimits
+from judge_eval.server.server_settings import ServerLimits
 from judge_eval.spelling import json_spelling
 
 TRACES, NOTES = "submission.jsonl", "submission.json"

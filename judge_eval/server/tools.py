@@ -23,7 +23,7 @@ from judge_eval.runs.keeping.lookup import find_run, listing, names_in
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Trace
-from judge_eval.server.settings import ServerLimits
+from judge_eval.server.server_settings import ServerLimits
 from judge_eval.spelling import json_spelling
 from judge_eval.views.blocks import View
 from judge_eval.views.comparison import check_lines, comparison_view, gate_title

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from judge_eval.compare.comparison import LEAST_SHARED, Change, Check, Checks, Comparison, Difference, TraceChange, Way
 from judge_eval.compare.moved_claims import ClaimChange
-from judge_eval.compare.record import LEAST_SHARED, Change, Check, Checks, Comparison, Difference, TraceChange, Way
 from judge_eval.safe_text import counted, interval
 from judge_eval.views.blocks import (
     Bullets,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.cli.printing import errors
+from judge_eval.cli.printing import error_messages as errors
 from judge_eval.cli.printing.safe_output import complain
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun

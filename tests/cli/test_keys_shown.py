@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.desk import Desk
 from tests.support.serving import serving
 

@@ -199,7 +199,7 @@ def test_warnings_and_logs_go_through_the_door() -> None:
     """What the standard library writes to stderr shows escapes as well: warnings, logs, tracebacks."""
     code = (
         "import logging, warnings, threading\n"
-        "from judge_eval.cli.printing.errors import exit_code\n"
+        "from judge_eval.cli.printing.error_messages import exit_code\n"
         f"evil = {EVIL!r}\n"
         "def work():\n"
         "    warnings.warn('w' + evil)\n"

@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator, Trace
 from judge_eval.compare.compare import compare
-from judge_eval.compare.record import Comparison
+from judge_eval.compare.comparison import Comparison
 from judge_eval.errors import RefusedError, RunError
 from judge_eval.stats import compare_paired
 from judge_eval.views.comparison import difference_sentence

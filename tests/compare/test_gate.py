@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
+from judge_eval.compare.comparison import Difference
 from judge_eval.compare.gate import (
     Limit,
     check_drops,
@@ -17,7 +18,6 @@ from judge_eval.compare.gate import (
     read_limits,
 )
 from judge_eval.compare.options import Gates
-from judge_eval.compare.record import Difference
 from judge_eval.errors import ConfigError, RefusedError, UnknownNameError
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment

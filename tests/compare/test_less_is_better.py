@@ -8,8 +8,8 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
+from judge_eval.compare.comparison import Comparison
 from judge_eval.compare.gate import Limit, check_drops, check_under, read_limits
-from judge_eval.compare.record import Comparison
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns

@@ -23,7 +23,7 @@ from judge_eval.llm import cassettes
 from judge_eval.schema import Trace
 from judge_eval.server.incoming import read_submission, read_upload
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerLimits
+from judge_eval.server.server_settings import ServerLimits
 from tests.support.command import FIXTURES, Shell
 from tests.support.desk import Desk
 from tests.support.every_kind import write_kinds

@@ -53,7 +53,7 @@ def lynxius(evaluator: Evaluator, **settings: Any) -> None:
 
 def served(evaluator: Evaluator, **settings: Any) -> None:
     """Evaluate as the hosted evaluator's client does, on a server."""
-    from judge_eval.server.settings import ServerSettings
+    from judge_eval.server.server_settings import ServerSettings
     from tests.support.serving import serving
 
     with serving(ServerSettings(Path("runs")), evaluator) as url:

@@ -10,7 +10,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.integrations.lynxius import ContextChunk, ContextPrecision, LynxiusClient
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.blocks import python
 from tests.support.chat_server import ChatServer
 from tests.support.pizza import CONTEXT, QUERY, REFERENCE, REFUSED, SCORE, VERDICTS, body, pizza_judge

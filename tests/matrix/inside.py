@@ -47,7 +47,7 @@ __all__ = [
 
 def served(folder: Path, evaluator: Evaluator | None = None) -> AbstractContextManager[str]:
     """Serve a folder of runs, with a judge where one is given; yields the address."""
-    from judge_eval.server.settings import ServerSettings
+    from judge_eval.server.server_settings import ServerSettings
     from tests.support.serving import serving
 
     return serving(ServerSettings(folder), evaluator)

@@ -10,7 +10,7 @@ import pytest
 
 import judge_eval.pages
 from judge_eval.pages.page import pages
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import data_of
 from tests.support.serving import ask, judge, rows, serving

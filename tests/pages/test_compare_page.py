@@ -8,8 +8,8 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
-from judge_eval.compare.record import Comparison
-from judge_eval.server.settings import ServerSettings
+from judge_eval.compare.comparison import Comparison
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import ask, judge, rows, scripted, serving

@@ -10,7 +10,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.errors import ConfigError
 from judge_eval.pages.matrixpage import MatrixRow, SeveralRuns, find_rows, matrix_page, ordered_rows
 from judge_eval.pages.rows import Table
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.pages.test_compare_page import turned
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.command import Shell

@@ -22,7 +22,7 @@ from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder import journal
 from judge_eval.runs.folder.labels import Label, add_label, with_labels
 from judge_eval.server.library import IndexingError, Library
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.serving import ask, serving
 from tests.support.waiting import until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.serving import judge, rows, serving
 
 

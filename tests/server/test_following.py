@@ -22,7 +22,7 @@ from judge_eval.runs.folder.run_files import PROGRESS, RESULTS
 from judge_eval.runs.judging.counting import ProgressFile, read_progress, write_progress
 from judge_eval.server import library as following
 from judge_eval.server.library import Followed
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
 from tests.support.command import ROOT

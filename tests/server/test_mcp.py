@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.runs.keeping.lookup import run_folders
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.chat_server import ChatServer
 from tests.support.runs import traces
 from tests.support.serving import FIXTURES, ask, serving

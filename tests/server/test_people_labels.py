@@ -12,7 +12,7 @@ import pytest
 
 from judge_eval.data.labels import agreed_label, read_labels
 from judge_eval.runs.folder.labels import given_labels
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.study.agree import agree
 from judge_eval.study.people import read_sample
 from tests.support.application import CliRunner, app

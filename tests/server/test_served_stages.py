@@ -12,7 +12,7 @@ from judge_eval.integrations.lynxius import ContextPrecision, LynxiusClient
 from judge_eval.judges import Cascade, Decision, Pointwise
 from judge_eval.schema import NO_REASON
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.deciding import MODELS, cascaded, decided
 from tests.support.serving import ask, rows, serving
 

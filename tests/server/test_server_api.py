@@ -9,7 +9,7 @@ import typer
 
 from judge_eval import EvalRun
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.application import CliRunner
 from tests.support.serving import ask, ids, judge, rows, serving
 

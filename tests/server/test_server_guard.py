@@ -8,7 +8,7 @@ import pytest
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.server.guard import Guard
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.trust import is_loopback
 from tests.support.application import CliRunner, app
 from tests.support.serving import ask, serving

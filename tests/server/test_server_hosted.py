@@ -12,7 +12,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.server import routes as judge_routes
 from judge_eval.server.models import HostedSubmission, RunAnswer
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.pizza import CONTEXT, REFUSED, SCORE, VERDICTS, body, pizza_judge
 from tests.support.serving import FIXTURES, ask, judge, rows, serving
 

@@ -25,7 +25,7 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.verify import verify
 from judge_eval.server import process as connections
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import TOKEN_LENGTH, ServerLimits, ServerSettings
+from judge_eval.server.server_settings import TOKEN_LENGTH, ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 
 # See test_server_api: two servers made at once in threads of one process.

@@ -11,7 +11,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.errors import DataError, RunError
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 
 

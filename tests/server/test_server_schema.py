@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 
 

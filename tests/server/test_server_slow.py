@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from judge_eval import Evaluator
-from judge_eval.server import settings as bounds
+from judge_eval.server import server_settings as bounds
 from judge_eval.server.guard import Guard
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.serving import ask, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .* attribute with value .* was provided:UserWarning")

@@ -15,7 +15,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.server.rest_client import Client
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.server_settings import ServerLimits, ServerSettings
 from tests.support.application import CliRunner, app
 from tests.support.serving import ask, judge, rows, serving
 

@@ -9,7 +9,7 @@ from judge_eval.runs.folder.records import Intervals
 from judge_eval.schema import BlankPolicy, Trace
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
-from judge_eval.server.settings import ServerLimits
+from judge_eval.server.server_settings import ServerLimits
 from judge_eval.server.submissions import Submissions
 
 

@@ -17,7 +17,7 @@ import uvicorn
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.server.app import create_app
 from judge_eval.server.process import make_config
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.wire import Request
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import assert_type
 
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
-from judge_eval.compare.record import Comparison, Difference
+from judge_eval.compare.comparison import Comparison, Difference
 from judge_eval.data.labels import read_labels
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.calibrating import JudgeCalibration, read_calibration

@@ -25,7 +25,7 @@ def records() -> tuple[type, ...]:
     from judge_eval.compare.options import Gates
     from judge_eval.data.options import ReadOptions
     from judge_eval.runs.judging.selection import Selection
-    from judge_eval.server.settings import ServerLimits, Serving
+    from judge_eval.server.server_settings import ServerLimits, Serving
 
     return (
         JudgingFlags, NumbersFlags, KeepingFlags, CallingFlags, Gates, ReadOptions, Selection,

@@ -11,8 +11,8 @@ from judge_eval.cli.printing.safe_output import complain, remark, tell
 from judge_eval.errors import JudgeEvalError
 
 if TYPE_CHECKING:
+    from judge_eval.compare.comparison import Check, Comparison
     from judge_eval.compare.options import Gates
-    from judge_eval.compare.record import Check, Comparison
     from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.run import Run
 

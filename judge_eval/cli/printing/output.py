@@ -19,7 +19,7 @@ from judge_eval.views.run import terminal_view
 from judge_eval.views.terminal import for_terminal, section_lines
 
 if TYPE_CHECKING:
-    from judge_eval.compare.record import Comparison
+    from judge_eval.compare.comparison import Comparison
     from judge_eval.runs.folder.run import Run
     from judge_eval.views.blocks import Section
 

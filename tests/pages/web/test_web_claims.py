@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judge_eval.runs.folder.judgedclaims import judged_claims
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.views.claims import cover_word, needed_first
 from tests.support.browsing import shoot
 from tests.support.claims import claimed, espresso, run_by_claims

@@ -12,7 +12,7 @@ import pytest
 from judge_eval.compare.compare import compare
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.rows import Table, sort_rows
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import chosen, filtered, listed, shoot, violations
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import scripted, serving

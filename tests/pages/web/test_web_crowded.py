@@ -11,7 +11,7 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.runs.judging.counting import ProgressFile, write_progress
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.server.test_following import started
 from tests.support.browsing import drawn, shoot
 from tests.support.crowded import crowded_runs

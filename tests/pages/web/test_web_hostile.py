@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import filtered
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import ask, scripted, serving

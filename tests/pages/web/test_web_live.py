@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judge_eval.runs.judging.counting import ProgressFile, write_progress
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.server.test_following import started
 from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge_eval.pages.matrixpage import find_rows, ordered_rows
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.pages.test_matrix_page import held, three
 from tests.pages.web.test_web_hostile import MARK, TEXTS, evil, safe
 from tests.support.browsing import violations

@@ -11,7 +11,7 @@ import pytest
 from judge_eval import EvalRun, Trace, import_verdicts
 from judge_eval.pages.page import PageSettings
 from judge_eval.pages.report import page_report
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import shoot, violations
 
 pytestmark = pytest.mark.browser

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Trace, import_verdicts
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import shoot, violations
 from tests.support.reports import run_report
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import shoot, violations
 from tests.support.crowded import WORD
 from tests.support.serving import judge, rows, serving

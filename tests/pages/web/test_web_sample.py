@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from judge_eval.study.people import read_sample
 from tests.support.browsing import listed, shoot, violations
 from tests.support.desk import Desk

@@ -9,7 +9,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator
 from judge_eval.runs.folder.labels import given_labels
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows, scripted, serving
 from tests.support.waiting import until_page

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.server.settings import ServerSettings
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import shoot, violations
 from tests.support.pizza import REFERENCE, SCORE, VERDICTS, body, pizza_judge
 from tests.support.serving import ask, judge, rows

@@ -20,7 +20,7 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.runs.folder.describing import differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.server.settings import Serving
+from judge_eval.server.server_settings import Serving
 from judge_eval.settings import settings_of
 
 SERVER = "http://127.0.0.1:9/v1"
