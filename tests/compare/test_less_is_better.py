@@ -56,7 +56,7 @@ def test_a_rise_is_worse_in_every_figure(runs: tuple[EvalRun, EvalRun]) -> None:
     assert record.openings[0].finding == "worse"
     back = compare(after, before)["Conflict@2"]
     assert (back.way, back.wins, back.losses) == ("better", 14, 0)
-    assert "Conflict@2 is lower, which is better: -" in back.sentence
+    assert "Conflict@2 is lower, which is better: -" in difference_sentence(back)
 
 
 @pytest.mark.parametrize("kind", ["max-rise", "non-inferior"])
