@@ -19,8 +19,8 @@
     └── FatalCallError           no call can succeed: key, model or quota (ends the run)
         └── DeniedError              the server says so; after an answer it may mean one request alone
 
-Every message says what was wrong, where, and what to do. Nothing here carries a key or a token. A message
-names options by `spelling.option`: `str(error)` spells them for Python, `error.spelled` for another door.
+Every message says what was wrong, where, and what to do; `spelling.option` names options. Nothing here carries a key
+or a token.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from functools import wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar
-
-from judge_eval.spelling import Spelling, python_spelling, spell
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,24 +54,14 @@ _PART = 8  # characters of a secret in a row that are masked where they stand al
 
 
 class JudgeEvalError(Exception):
-    """The root of the tree; catching it catches everything this package raises on purpose.
-
-    Args:
-        message: What is wrong and what to do; options stand in it as `spelling.option` writes them.
-    """
+    """The root of the tree; catching it catches everything this package raises on purpose."""
 
     run_folder: str | None = None
     """The run that the error ended, where there is one; it can be resumed."""
-    wording: str
-    """The message with its options as references, to be put into the message of another error."""
 
-    def __init__(self, message: str = "") -> None:
-        self.wording = message
-        super().__init__(spell(message, python_spelling))
-
-    def spelled(self, spelling: Spelling) -> str:
-        """Return the message with its options as a front door spells them."""
-        return spell(self.wording, spelling)
+    def message_for(self, called: Callable[[str], str]) -> str:  # noqa: ARG002  of those with a place
+        """Return the message with what `called` makes of the name of the file that it is about, if it is about one."""
+        return str(self)
 
     def _render_traceback_(self) -> list[str]:
         """Show a notebook the call and what is wrong; the way through this package helps nobody."""
@@ -140,21 +128,20 @@ class _Placed:
     """What errors have that are about a place in a file."""
 
     def _place(self, message: str, file: str | None, line: int | None, field: str | None = None) -> str:
-        self.message, self.file, self.line, self.field = spell(message, python_spelling), file, line, field
-        self._message = message
+        self.message, self.file, self.line, self.field = message, file, line, field
         return self._placed(file)
 
     def _placed(self, file: str | None) -> str:
         """Put the place in front of the message: `file:line: field: message`."""
         where = ":".join(str(part) for part in (file, self.line) if part is not None)
-        return ": ".join(part for part in (where, self.field, self._message) if part)
+        return ": ".join(part for part in (where, self.field, self.message) if part)
 
-    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
+    def message_for(self, called: Callable[[str], str]) -> str:
         """Return the message with what `called` makes of the file's name in its place."""
-        return spell(self._placed(self.file and called(self.file)), spelling)
+        return self._placed(self.file and called(self.file))
 
 
-class DataError(JudgeEvalError, _Placed):
+class DataError(_Placed, JudgeEvalError):
     """A record cannot be read.
 
     Args:
@@ -171,7 +158,7 @@ class DataError(JudgeEvalError, _Placed):
 
     def at(self, *, file: str | None = None, line: int | None = None, field: str | None = None) -> DataError:
         """Return the same fault at another place; what is None stays."""
-        return DataError(self._message, file=file or self.file, line=line or self.line, field=field or self.field)
+        return DataError(self.message, file=file or self.file, line=line or self.line, field=field or self.field)
 
 
 class PromptError(JudgeEvalError):
@@ -186,7 +173,7 @@ class MissingVerdictError(MetricError):
     """A failed verdict stands where a grade is needed, under `missing="error"`."""
 
 
-class RunError(JudgeEvalError, _Placed):
+class RunError(_Placed, JudgeEvalError):
     """A run folder cannot be read, written or resumed.
 
     Args:
@@ -234,7 +221,7 @@ class CallError(JudgeEvalError):
     why: Why = "unreachable"
 
     def __init__(self, detail: str, *, why: Why | None = None) -> None:
-        self.detail = spell(detail, python_spelling)
+        self.detail = detail
         if why is not None:
             self.why = why
         super().__init__(detail)

@@ -159,7 +159,7 @@ def _read(verdicts: Given) -> tuple[RecordedVerdicts, Run | None]:
     try:
         run = Run.at(path.parent)
     except RunError as error:
-        raise DataError(f"the manifest beside it cannot be read: {error.wording}", file=str(path)) from None
+        raise DataError(f"the manifest beside it cannot be read: {error}", file=str(path)) from None
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # The results of all runs have one file name; the folder tells them apart.

@@ -161,7 +161,7 @@ def test_equal_rows_without_ids_are_told_apart_by_their_place(kind: str, tmp_pat
         ),
         (
             [{"frage": "q"}],
-            r'the first row: no known format has these keys: frage; .*perhaps with map=\{"query": "frage"\}',
+            r'the first row: no known format has these keys: frage; .*perhaps with .map=\{"query": "frage"\}',
         ),
         ([{"run_type": "llm", "inputs": {}, "outputs": {}}], "1 records of the format langsmith, but no retrieval"),
         (7, "is an int"),

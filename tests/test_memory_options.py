@@ -43,24 +43,23 @@ def test_a_grouped_frame_comes_back_by_trace() -> None:
     ("change", "reader", "told"),
     [
         ({"question": "else?"}, GROUPED, "row 0: question: row 2 differs from row 0, in rows of one trace"),
-        ({"qid": None}, GROUPED, 'row 2: group_by="qid": this row holds none'),
-        ({}, ReadOptions(group_by="qdi"), 'row 0: group_by="qdi": .*the nearest keys: .qid.'),
+        ({"qid": None}, GROUPED, 'row 2: .group_by="qid".*: this row holds none'),
+        ({}, ReadOptions(group_by="qdi"), 'row 0: .group_by="qdi".*: .*the nearest keys: .qid.'),
         (
             {},
             ReadOptions(group_by="qid", map={"reference": "golt"}),
-            r'the first rows: map=\{"reference": "golt"\}: the first records hold no .golt.; .*: .gold.',
+            r'the first rows: .map=\{"reference": "golt"\}.*: the first records hold no .golt.; .*: .gold.',
         ),
-        ({}, None, r'where a row is a chunk, say group_by="qid"'),
+        ({}, None, r'where a row is a chunk, say .group_by="qid"'),
     ],
 )
 def test_faults_of_grouped_rows_name_them(
     change: dict[str, Any], reader: ReadOptions | None, told: str, kind: str
 ) -> None:
-    """A row that belongs to no trace, or contradicts another, is named, in the words of Python."""
+    """A row that belongs to no trace, or contradicts another, is named."""
     rows = [*PASSAGES[:2], PASSAGES[2] | change]
-    with pytest.raises(DataError, match=told) as caught:
+    with pytest.raises(DataError, match=told):
         evaluated(made(kind, rows), reader=reader)
-    assert " --" not in str(caught.value)
 
 
 def test_grouped_rows_can_be_skipped() -> None:
@@ -87,10 +86,10 @@ def test_maps_reach_into_chunks(kind: str) -> None:
     (result,) = evaluated(made(kind, [row]), reader=ReadOptions(map=inside)).results
     assert [(c.id, c.text, c.score) for c in result.trace.chunks] == [("7", "a", 0.5)]
     with pytest.raises(
-        DataError, match=r'^row 0: chunks\[0\]: map=\{"chunks.text": "bod"\}: it holds no .bod.; the nearest: .bod'
+        DataError, match=r'^row 0: chunks\[0\]: .map=\{"chunks.text": "bod"\}.*: it holds no .bod.; the nearest: .bod'
     ):
         evaluated(made(kind, [row]), reader=ReadOptions(map=inside | {"chunks.text": "bod"}))
-    with pytest.raises(DataError, match=r'map=\{"chunks.score": "neer"\}: the chunks hold no .neer.; .*.near.'):
+    with pytest.raises(DataError, match=r'map=\{"chunks.score": "neer"\}.*: the chunks hold no .neer.; .*.near.'):
         evaluated(made(kind, [row]), reader=ReadOptions(map=inside | {"chunks.score": "neer"}))
 
 
@@ -99,7 +98,7 @@ def test_a_key_that_no_chunk_of_a_stream_held_is_said() -> None:
     row = {"query": "q?", "reference": "r", "chunks": [{"text": "a", "near": 0.5}]}
     run = evaluated(iter([row]), reader=ReadOptions(map={"chunks.score": "neer"}))
     [answers] = run.manifest.dataset.remarks
-    assert answers.startswith('map={"chunks.score": "neer"}: the chunks hold no')
+    assert answers.startswith('`map={"chunks.score": "neer"}`')
     assert len(run.results) == 1
 
 
@@ -107,7 +106,7 @@ def test_a_key_that_no_chunk_of_a_stream_held_is_said() -> None:
 def test_one_text_is_one_chunk_when_told(kind: str) -> None:
     """A text in a list's place is refused with what to say, and with `none` it is one chunk."""
     rows = [{"question": "q?", "contexts": "One text, | undivided.", "ground_truth": "r"}]
-    with pytest.raises(DataError, match='list_sep="none" where it is one chunk'):
+    with pytest.raises(DataError, match=r'list_sep="none".* where it is one chunk'):
         evaluated(made(kind, rows))
     (result,) = evaluated(made(kind, rows), reader=ReadOptions(list_sep="none")).results
     assert [chunk.text for chunk in result.trace.chunks] == ["One text, | undivided."]
@@ -122,7 +121,7 @@ def test_records_stand_inside_rows() -> None:
         assert [result.trace.query for result in evaluated(data, reader=reader).results] == ["q0?", "q1?", "q2?"]
     with pytest.raises(DataError, match=r"^row 0: run.cases\[1\].chunks: holds a number"):
         evaluated([{"run": {"cases": [cases[0], cases[1] | {"chunks": 5}]}}], reader=reader)
-    with pytest.raises(DataError, match=r'^row 1: records="run.cases": there is no list there'):
+    with pytest.raises(DataError, match=r'^row 1: .records="run.cases".*: there is no list there'):
         evaluated([*rows[:1], {"ran": {}}], reader=reader)
 
 

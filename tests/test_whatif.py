@@ -150,7 +150,7 @@ def test_scores_that_are_missing_or_rise_are_refused() -> None:
     a, b = both()
     rising = run_of("R", {"d1": 0.1, "d2": 0.2})
     for other, message in ((rising, "scores rise with the rank"), (run_of("N", {"d1": None}), "has no score")):
-        with pytest.raises(DataError, match=rf'{message}; fuse="rrf"'):
+        with pytest.raises(DataError, match=rf'{message}; .fuse="rrf"'):
             what_if([a, other], fuse="combsum")
         assert what_if([b, other], fuse="rrf").manifest.tally.traces == 2
     with pytest.raises(DataError, match="a threshold needs"):

@@ -15,7 +15,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.batch_steps import step
-from judge_eval.cli.printing.error_messages import INCOMPLETE, batch_verb, spelled_remark
+from judge_eval.cli.printing.error_messages import INCOMPLETE, batch_verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
@@ -249,7 +249,7 @@ def import_(
             begun = flow.one_run(batch, session, keeping.out)
             if begun is not None:
                 remark(f"the batch's run goes on: {begun[0]}")
-            with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
+            with written(keeping.out, remark, keeping.push_grace), watching(quiet) as watch:
                 done_run = session.evaluator.evaluate(
                     settings.data,
                     out=keeping.out,

@@ -13,7 +13,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import INCOMPLETE, close, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, remark
 from judge_eval.data.options import ReadOptions
 
@@ -100,7 +100,7 @@ def fit(
         if fitting.dry_run:
             show_pilot(pilot, drawn)
             return
-        with written(runs.out, spelled_remark), watching(quiet) as watch:
+        with written(runs.out, remark), watching(quiet) as watch:
             judged = pilot.judge(drawn, runs.out, watch)
         file = None
         if failed := pilot.failed(drawn, judged):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from judge_eval.cli.flags.common import Quiet, output_flag
-from judge_eval.cli.printing.error_messages import USAGE, flag_spelling, verb
+from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.safe_text import counted
@@ -42,7 +42,7 @@ def convert(
         nonlocal skipped
         skipped += 1
         if not quiet:
-            remark(f"skipped: {error.spelled(flag_spelling)}")
+            remark(f"skipped: {error}")
 
     def show_remarks() -> None:
         for each in () if quiet else remarks.sentences():

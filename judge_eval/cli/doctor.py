@@ -20,7 +20,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import USAGE, flag_spelling, verb
+from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION
 from judge_eval.safe_text import one_line, public_url
@@ -51,7 +51,7 @@ def doctor(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    calling: Annotated[CallingFlags, only("cache", "fleet")],
+    calling: Annotated[CallingFlags, only("cache", "fleet", "params")],
     live: Annotated[bool, "Also make one call to the judge."] = False,
     json_: Json = False,
 ) -> None:
@@ -230,7 +230,7 @@ def noting(problems: list[str]) -> Iterator[None]:
     try:
         yield
     except JudgeEvalError as error:
-        if (problem := error.spelled(flag_spelling)) not in problems:
+        if (problem := str(error)) not in problems:
             problems.append(problem)
 
 
@@ -248,7 +248,7 @@ def _call(spec: JudgeSpec, calling: CallingFlags) -> tuple[list[str], list[str]]
         with Evaluator(**spec.keywords(options), cache=False) as evaluator:
             (result,) = evaluator.evaluate(trace).results
     except JudgeEvalError as error:
-        return [error.spelled(flag_spelling)], []
+        return [str(error)], []
     (outcome,) = result.outcomes
     if outcome.kind == "no_verdict":
         return [f"the judge gave no verdict: {outcome.why}: {outcome.detail}"], []

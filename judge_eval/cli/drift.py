@@ -11,7 +11,7 @@ from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
-from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import remark
 
 _OF_THE_RUN = without("layout", "evidence", "blank", "confidence", "repeat", "vote")
@@ -61,7 +61,7 @@ def drift(
         m = before.manifest
         with (
             Evaluator(**who, metrics=m.metrics, intervals=m.intervals, cache=str(replies)) as evaluator,
-            written(keeping.out, spelled_remark, keeping.push_grace),
+            written(keeping.out, remark, keeping.push_grace),
             watching(quiet) as evaluator.watch,
         ):
             after = judge_again(evaluator, before, **keeping.resolved(before).keywords())

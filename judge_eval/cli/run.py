@@ -15,7 +15,7 @@ from judge_eval.cli.flags.common import Json, Quiet, TracesFile, check_claims, o
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resume, close, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
@@ -79,7 +79,7 @@ def run(
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
-        with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
+        with written(keeping.out, remark, keeping.push_grace), watching(quiet) as watch:
             done = evaluator.evaluate(path, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)

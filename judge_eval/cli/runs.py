@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
@@ -44,13 +44,13 @@ def list_runs(
     unreadable = [] if label or tag else listing(keeping.out).unreadable
     if json_:
         for _, error in unreadable:
-            remark(f"unreadable: {error.message_for(names_in(keeping.out), flag_spelling)}")
+            remark(f"unreadable: {error.message_for(names_in(keeping.out))}")
         give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
     if not manifests and not unreadable:
         tell(f"no runs in {shown(keeping.out)}" + (" with this label or tag" if label or tag else ""))
         return
-    reasons = [(folder.name, error.message_for(names_in(keeping.out), flag_spelling)) for folder, error in unreadable]
+    reasons = [(folder.name, error.message_for(names_in(keeping.out))) for folder, error in unreadable]
     show(runs_view([manifest for _, manifest in manifests], reasons))
 
 
@@ -75,7 +75,7 @@ def merge_(
     if keeping.columnar:
         parts.load_arrow()
     keeping.page()
-    with written(keeping.out, spelled_remark):
+    with written(keeping.out, remark):
         folders = [keeping.find(name, remark) for name in run]
         merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
         if keeping.columnar:
@@ -149,7 +149,7 @@ def import_(
         parts.load_arrow()
     kept = keeping.resolved()
     keeping.page()
-    say = (lambda _: None) if quiet else spelled_remark
+    say = (lambda _: None) if quiet else remark
     with readable(data) as (path, name), written(keeping.out, say):
         done = import_verdicts(
             verdicts,
@@ -246,7 +246,7 @@ def columnar_(chosen: OneRun) -> None:
     from judge_eval.runs.columns.parquet import write_parts
     from judge_eval.runs.keeping.mirror import written
 
-    with written(chosen.out, spelled_remark):
+    with written(chosen.out, remark):
         for path in write_parts(chosen.loaded(remark)):
             tell(path)
 

@@ -9,7 +9,7 @@ from judge_eval.cli.flags.common import TracesFile, readable
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import USAGE, flag_spelling, verb
+from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.safe_text import one_line
@@ -73,7 +73,7 @@ def validate(
         nonlocal errors
         errors += 1
         if errors <= most:
-            say(one_line(error.spelled(flag_spelling)), BAD)
+            say(one_line(str(error)), BAD)
 
     reader = replace(reading, relevant=numbers.relevant)
     with readable(data) as (path, name):

@@ -12,7 +12,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.error_messages import INCOMPLETE, spelled_remark, verb
+from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.pools.joining import Settling
 from judge_eval.pools.recipe import Recipe
@@ -93,7 +93,7 @@ def what_if(
         if dry_run:
             return
         evaluator.watch = opened.enter_context(watching(json_))
-        opened.enter_context(written(keeping.out, spelled_remark))
+        opened.enter_context(written(keeping.out, remark))
         made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
         if keeping.columnar:
             parts.write_parts(made)

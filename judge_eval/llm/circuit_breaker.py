@@ -55,11 +55,11 @@ class CircuitBreaker(Wrapper):
                 raise
             if self._confirms(error, request.trace_id, 1 if denied else REFUSALS):
                 raise FatalCallError(
-                    f"{error.wording} (the last {len(self._failures)} calls, of {len(self._traces)} traces, "
+                    f"{error} (the last {len(self._failures)} calls, of {len(self._traces)} traces, "
                     "failed in the same way)"
                 ) from None
             if denied:
-                raise RefusedError(error.wording) from None
+                raise RefusedError(str(error)) from None
             raise
         else:
             self.answered, self._cause = True, ""

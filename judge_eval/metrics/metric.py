@@ -248,7 +248,7 @@ class Metric:
         try:
             return without_repeats(table)
         except MetricError as error:
-            raise MetricError(f"{self}: {error.wording}") from None
+            raise MetricError(f"{self}: {error}") from None
 
     def _bounds(self, table: GradeTable) -> Bounds:
         if self.spec.bounds is not None:
@@ -289,7 +289,7 @@ class Metric:
             params = {name: value for name, value in self.params if name not in handled}
             return function(table, self.cutoff, **self._counted_from(table.minimum, params))
         except MetricError as error:
-            raise MetricError(f"{self}: {error.wording}") from None
+            raise MetricError(f"{self}: {error}") from None
         except Exception as error:
             if not self.installed:
                 raise

@@ -26,7 +26,6 @@ from judge_eval.server.routes import make_router
 from judge_eval.server.served_runs import MissingTraceError
 from judge_eval.server.server_settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
-from judge_eval.spelling import json_spelling
 
 _CODES: dict[int, tuple[type[JudgeEvalError], ...]] = {
     503: (IndexingError,),
@@ -106,9 +105,7 @@ def _told(_: Request, error: Exception, *, root: Path) -> Response:
     code = next((code for code, kinds in _CODES.items() if isinstance(error, kinds)), 400)
     kind = type(error).__name__.removesuffix("Error").lower()
     # Where the folder lies on the server's disk is nobody's business: files go by their names in it.
-    if isinstance(error, RunError | DataError):
-        return _answer(code, kind, error.message_for(names_in(root), json_spelling))
-    return _answer(code, kind, error.spelled(json_spelling))
+    return _answer(code, kind, error.message_for(names_in(root)))
 
 
 def _invalid(_: Request, error: Exception) -> Response:

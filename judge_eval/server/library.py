@@ -218,7 +218,7 @@ class Library:
             try:
                 return newest_labelled(self.runs(), run_id[len(LABELLED) :], "this folder")
             except RunError as error:
-                raise MissingRunError(error.wording) from None
+                raise MissingRunError(str(error)) from None
         for folder, manifest in self.runs():
             if manifest.id == run_id:
                 return folder, manifest

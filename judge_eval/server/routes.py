@@ -37,7 +37,6 @@ from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.pages import make_page_routes
 from judge_eval.server.server_settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
 from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
-from judge_eval.spelling import json_spelling
 
 AHEAD = timedelta(days=1)
 """How far the clock of the judging process may be ahead of the server's."""
@@ -283,7 +282,7 @@ def make_router(
         ]
         runs = tuple(summarise(*run, settings) for run in fitting[offset : offset + limit])
         unreadable = tuple(
-            models.UnreadableRun(folder=folder.name, error=error.message_for(names_in(library.root), json_spelling))
+            models.UnreadableRun(folder=folder.name, error=error.message_for(names_in(library.root)))
             for folder, error in listing.unreadable[:100]
         )
         return models.RunList(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.data.options import ReadOptions
-from judge_eval.errors import DataError, JudgeEvalError, RunError
+from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.records import Manifest, Status
@@ -24,7 +24,6 @@ from judge_eval.runs.keeping.lookup import is_being_written, names_in
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
 from judge_eval.server.server_settings import ServerLimits
-from judge_eval.spelling import json_spelling
 
 TRACES, NOTES = "submission.jsonl", "submission.json"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
@@ -143,10 +142,8 @@ class Submissions:
         except Exception as error:
             if is_being_written(folder):
                 return
-            if isinstance(error, RunError | DataError):
-                text = error.message_for(names_in(self.library.root), json_spelling)
-            elif isinstance(error, JudgeEvalError):
-                text = error.spelled(json_spelling)
+            if isinstance(error, JudgeEvalError):
+                text = error.message_for(names_in(self.library.root))
             else:
                 text = "an internal error; see the log"
             note(folder, error=text)

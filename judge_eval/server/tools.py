@@ -14,7 +14,7 @@ from pydantic import Field
 
 from judge_eval.compare.gate import check_gates, gated_metrics
 from judge_eval.compare.options import Gates
-from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
@@ -24,7 +24,6 @@ from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.server_settings import ServerLimits
-from judge_eval.spelling import json_spelling
 from judge_eval.views.blocks import View
 from judge_eval.views.comparison import check_lines, comparison_view, gate_title
 from judge_eval.views.markdown import markdown_of
@@ -59,10 +58,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         """Register a tool whose errors are messages for the caller."""
 
         def refusal(error: JudgeEvalError) -> ToolError:
-            if isinstance(error, RunError | DataError):
-                message = error.message_for(names_in(root), json_spelling)
-            else:
-                message = error.spelled(json_spelling)
+            message = error.message_for(names_in(root))
             return ToolError(message.replace(str(root), root.name))  # as over REST, the folder's place is not told
 
         @wraps(function)

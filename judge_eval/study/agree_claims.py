@@ -80,7 +80,7 @@ def read_claim_labels(path: str | Path) -> dict[str, LabelledClaims]:
             line = LabelledClaims.model_validate(_as_tuples(record.get()))
         except ValidationError as error:
             fault = data_error(error)
-            raise DataError(fault.wording, file=name, line=record.line, field=fault.field) from None
+            raise DataError(str(fault), file=name, line=record.line, field=fault.field) from None
         if labels.setdefault(line.trace, line) is not line:
             raise DataError(f"two lines are of trace {line.trace!r}", file=name, line=record.line)
     return labels

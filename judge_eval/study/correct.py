@@ -114,7 +114,7 @@ def correct(
             if by_name or not partly:
                 raise
             refused.append(error)
-            notes.append(error.wording)
+            notes.append(str(error))
             continue
         span = corrected.interval
         method = "" if span is None else span.method

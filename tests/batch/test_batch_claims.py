@@ -113,7 +113,7 @@ def test_claims_need_the_mode(tmp_path: Path, told: Path) -> None:
     """A file of claims beside another mode, and claims of a decision model, are refused in words."""
     asked = ("batch", "export", told, "--out", tmp_path / "b")
     refused = call(*asked, "--model", "openai/m", "--claims", told, code=2)
-    assert "--claims is for judging by claims" in refused.output
+    assert "(`--claims`) is for judging by claims" in refused.output
     refused = call(*asked, "--model", "decisions/d", "--mode", "claims", code=2)
     assert "decision models do not support batches" in refused.output
 

@@ -107,7 +107,7 @@ def test_replies_of_another_batch_are_refused(tmp_path: Path, data: Path) -> Non
 
 
 def test_a_metric_that_data_changed_for_is_told_with_a_flag_that_exists(tmp_path: Path, data: Path) -> None:
-    """`import` has no flags on reading: a record that is invalid now names the verb that has them."""
+    """`import` has no flags on reading: a record that is invalid now names the option."""
     with BatchServer() as server:
         folder = tmp_path / "batch"
         brought(server, data, folder)
@@ -115,4 +115,4 @@ def test_a_metric_that_data_changed_for_is_told_with_a_flag_that_exists(tmp_path
         del row["reference"]
         data.write_text(json.dumps(row) + "\n")
         output = call("batch", "import", folder, "--out", tmp_path / "runs", code=2).output
-        assert "`batch export --on-invalid skip`" in output
+        assert "(`--on-invalid skip`) leaves it out" in output

@@ -166,7 +166,7 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
     assert "on data like the 150 traces" in output.out
     output = desk("run", data, "--judge", "cascade.json", "--cascade-mode", "pointwise", **KEY)
     assert output.code == 2
-    assert "--cascade-mode pointwise: cascade.json says listwise; leave one of the two out" in output.err
+    assert "(`--cascade-mode pointwise`): cascade.json says listwise; leave one of the two out" in output.err
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
     assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
     result = desk("run", data, "--model", "fake/overlap", "--explain-positives")
     assert result.code == 2
-    assert "--explain-positives is for a cascade" in result.err
+    assert "(`--explain-positives`) is for a cascade" in result.err
 
 
 def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:

@@ -241,14 +241,14 @@ def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
 
 
 OTHER_JUDGES = [
-    (("--cascade", "openai/other"), "--cascade openai/other: cascade.json says openai/cheap"),
-    (("--strong-model", "openai/other"), "--strong-model openai/other: cascade.json says openai/strong"),
-    (("--cascade-threshold", "0.5"), "--cascade-threshold 0.5: cascade.json says"),
+    (("--cascade", "openai/other"), "(`--cascade openai/other`): cascade.json says openai/cheap"),
+    (("--strong-model", "openai/other"), "(`--strong-model openai/other`): cascade.json says openai/strong"),
+    (("--cascade-threshold", "0.5"), "(`--cascade-threshold 0.5`): cascade.json says"),
     (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
     (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
     (("--cascade-prompt", "relevance/binary"), "the cheap judge differs in prompt"),
-    (("--cascade-mode", "listwise"), "--cascade-mode listwise: cascade.json says pointwise; leave one"),
-    (("--mode", "listwise"), "--mode listwise: cascade.json says pointwise; leave one of the two out"),
+    (("--cascade-mode", "listwise"), "(`--cascade-mode listwise`): cascade.json says pointwise; leave one"),
+    (("--mode", "listwise"), "(`--mode listwise`): cascade.json says pointwise; leave one of the two out"),
     (("--evidence", "required"), "the cheap judge differs in evidence"),
     (("-p", "temperature=0.7"), "the strong model differs in params"),
     (("--cascade-param", "temperature=0.7"), "the cheap model differs in params"),

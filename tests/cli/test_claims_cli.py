@@ -147,7 +147,7 @@ def test_the_file_is_for_judging_by_claims(desk: Desk) -> None:
     data = small(desk)
     (desk.folder / "claims.jsonl").write_text("")
     result = desk("run", data, *FAKE, "--claims", "claims.jsonl")
-    assert (result.code, "--claims is for judging by claims" in result.err) == (2, True)
+    assert (result.code, "(`--claims`) is for judging by claims" in result.err) == (2, True)
     result = desk("run", data, "--member", "fake/overlap", "--member", "fake/never", "--mode", "claims")
     assert (result.code, "a panel does not judge by claims" in result.err) == (2, True)
 

@@ -144,7 +144,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
         (("run", "typo.jsonl", *FAKE), 2, "typo.jsonl: no known format has these keys: chunks, qury;"),
         (("run", "noref.jsonl", *FAKE), 2, "noref.jsonl:1: reference: the prompt needs the reference"),
         (("run", "pizza.jsonl", "--model", "openai/x"), 2, "OPENAI_API_KEY"),
-        (("run", "pizza.jsonl", *FAKE, "--offline"), 3, "run once without --offline"),
+        (("run", "pizza.jsonl", *FAKE, "--offline"), 3, "run once without `offline=True` (`--offline`)"),
         (("run", "pizza.jsonl", "--model", "fake/malformed"), 3, "(incomplete)"),
         (("run", "pizza.jsonl", "--model", "fake/refused", "--max-failures", "4"), 0, "refused 4"),
         (("run", "pizza.jsonl", *FAKE, "--resume", "gone"), 2, "no run 'gone'"),

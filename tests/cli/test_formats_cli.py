@@ -107,7 +107,7 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     flags = [word for pair in maps for word in ("--map", pair)]
     refused = judge_eval(*base, *flags, "--group-by", "qid", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "--records alt, --records neu" in refused.stderr
+    assert '`--records alt`), `records="neu"` (`--records neu`)' in refused.stderr
     result = judge_eval(*base, *flags, "--group-by", "qid", "--records", "neu", cwd=tmp_path)
     assert "2 verdicts" in result.stdout, result.stderr
     config = 'records = "neu"\ngroup_by = "qid"\n[map]\nquery = "frage"\nreference = "soll.0"\n'

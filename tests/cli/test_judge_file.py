@@ -151,7 +151,7 @@ def test_a_flag_that_contradicts_the_file_is_refused(desk: Desk) -> None:
     (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
     done = desk("judge", "trace.json", "--judge", "j.toml", "--prompt", "support/binary", "--cache", "none")
     assert done.code == 2
-    assert "--prompt support/binary: j.toml says support/graded; leave one of the two out" in done.err
+    assert "(`--prompt`) support/binary: j.toml says support/graded; leave one of the two out" in done.err
     calls = ("judge", "trace.json", "--judge", "j.toml", "--mode", "listwise", "--json", "--cache", "none")
     done = desk(*calls, JUDGE_EVAL_PROMPT="support/binary", JUDGE_EVAL_MODEL="openai/x")
     assert done.code == 0, done.err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.cli.printing.error_messages import spelled_remark
+from judge_eval.cli.printing.safe_output import remark
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.lookup import run_folders
@@ -198,6 +198,6 @@ def test_a_run_that_failed_and_is_not_pushed_says_so_in_flags(
         raise RunError(f"no way there; running again with {option('resume')} pushes it")
 
     monkeypatch.setattr("judge_eval.runs.keeping.mirror.push_changed", push)
-    with pytest.raises(ValueError, match="the run failed"), written(tmp_path, spelled_remark):
+    with pytest.raises(ValueError, match="the run failed"), written(tmp_path, remark):
         raise ValueError("the run failed")
-    assert capsys.readouterr().err == "not pushed: no way there; running again with --resume pushes it\n"
+    assert capsys.readouterr().err == "not pushed: no way there; running again with `resume` (`--resume`) pushes it\n"

@@ -98,7 +98,7 @@ def test_junit_has_a_case_for_every_limit(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--max-drop", "AP@2=0.1"], "needs something to compare with; give --baseline RUN"),
+        (["--max-drop", "AP@2=0.1"], 'needs something to compare with; give `baseline="RUN"` (`--baseline RUN`)'),
         (["--fail-under", "AP@2"], "write METRIC=VALUE"),
         (["--fail-under", "AP@2=0.1", "--baseline", "label:mian"], "did you mean 'main'?"),
         (["-o", "x.pdf"], "the suffix selects the format"),

@@ -80,7 +80,7 @@ def test_flags_that_do_not_fit_are_refused(folder: Path) -> None:
         (("calibrate", "label:sure", "-o", "c.csv"), "the suffix selects the format"),
         (("score", "label:sure", "--calibration", "odd.json"), "odd.json: made_for: not a calibration"),
         (("score", "label:sure", "--calibration", "none.json"), "none.json: cannot be read"),
-        (("calibrate", "label:silent", "--probabilities"), "judge with --confidence"),
+        (("calibrate", "label:silent", "--probabilities"), "(`--confidence`)"),
     ):
         done = judge_eval(folder, *words)
         assert done.returncode == 2, (words, done.stdout)

@@ -56,7 +56,7 @@ def test_a_home_made_list_is_found_by_the_map(document: Any, tmp_path: Path) -> 
 def test_several_lists_are_named(tmp_path: Path) -> None:
     """Where two lists fit nothing is guessed: the error names both, and `records` chooses."""
     path = write(tmp_path, {"runs": {"new": RAGAS, "old": RAGAS[:1]}})
-    with pytest.raises(DataError, match=r'2 lists of records fit; name one: records="runs.new", records="runs.old"'):
+    with pytest.raises(DataError, match=r'2 lists of records fit; .*: .records="runs.new".*, .records="runs.old"'):
         queries(path)
     assert queries(path, records="runs.old") == ["q0?"]
     assert queries(path, records="runs.new") == QUERIES
@@ -77,11 +77,11 @@ def test_lists_that_do_not_fit_are_named_with_their_keys(tmp_path: Path) -> None
 def test_a_path_at_which_no_list_stands(tmp_path: Path) -> None:
     """A wrong path is an error that names the nearest and what was found."""
     path = write(tmp_path, {"runs": {"new": RAGAS}})
-    with pytest.raises(DataError, match=r"records=.runs.nwe.: there is no list there; the nearest: 'runs.new'"):
+    with pytest.raises(DataError, match=r"records=.runs.nwe.. .*: there is no list there; the nearest: 'runs.new'"):
         queries(path, records="runs.nwe")
     csv = tmp_path / "x.csv"
     csv.write_text("user_input,retrieved_contexts\nq?,[]\n")
-    with pytest.raises(ConfigError, match=r"records=.runs.: .*x.csv holds its records in one place"):
+    with pytest.raises(ConfigError, match=r"records=.runs..*: .*x.csv holds its records in one place"):
         queries(csv, records="runs")
 
 
@@ -130,7 +130,7 @@ def test_a_worksheet_is_named(tmp_path: Path) -> None:
         sheet.append(["user_input", "retrieved_contexts"])
         sheet.append([f"in {title}?", '["a"]'])
     workbook.save(tmp_path / "x.xlsx")
-    with pytest.raises(DataError, match='records="Sheet", records="More"'):
+    with pytest.raises(DataError, match=r'records="Sheet". .*records="More"'):
         queries(tmp_path / "x.xlsx")
     assert queries(tmp_path / "x.xlsx", records="More") == ["in More?"]
 
@@ -168,12 +168,12 @@ def test_a_wrong_key_inside_chunks_is_told(tmp_path: Path) -> None:
     """A key that no chunk holds is an error with the nearest, for the text at once, for others at the end."""
     path = write(tmp_path, [{"frage": "q?", "treffer": [{"inhalt": "a", "naehe": 1}]}])
     with pytest.raises(
-        DataError, match=r"chunks\[0\]: map=\{.chunks.text.: .inhlt.\}: it holds no 'inhlt'; the nearest: 'inhalt'"
+        DataError, match=r"chunks\[0\]: .map=\{.chunks.text.: .inhlt.\}. .*: it holds no 'inhlt'; the nearest: 'inhalt'"
     ):
         chunks_of(path, map={"query": "frage", "chunks": "treffer", "chunks.text": "inhlt"})
     maps = {"query": "frage", "chunks": "treffer", "chunks.text": "inhalt", "chunks.score": "naeh"}
     with pytest.raises(
-        DataError, match=r"map=\{.chunks.score.: .naeh.\}: the chunks hold no 'naeh'; the nearest: 'naehe'"
+        DataError, match=r"map=\{.chunks.score.: .naeh.\}. .*: the chunks hold no 'naeh'; the nearest: 'naehe'"
     ):
         list(open_dataset(path, map=maps))
 
@@ -187,7 +187,7 @@ def test_chunks_by_columns(tmp_path: Path) -> None:
 def test_one_text_is_one_chunk_when_told(tmp_path: Path) -> None:
     """A text in a list's place is refused with what to say, and with `none` it is one chunk."""
     path = write(tmp_path, [{"question": "q?", "contexts": "One text, | undivided.", "ground_truth": "r"}])
-    with pytest.raises(DataError, match='list_sep="none" where it is one chunk'):
+    with pytest.raises(DataError, match=r'list_sep="none". .* where it is one chunk'):
         chunks_of(path)
     assert chunks_of(path, list_sep="none") == [("c1", "One text, | undivided.", None, None)]
     listed = write(tmp_path, [{"question": "q?", "contexts": '["a", "b"]', "ground_truth": "r"}])
@@ -239,16 +239,16 @@ def test_rows_that_contradict_each_other(tmp_path: Path) -> None:
 
 def test_a_row_without_the_key(tmp_path: Path) -> None:
     """A row that belongs to no trace is an error at its line; a key that no row has names the nearest."""
-    with pytest.raises(DataError, match=r"x.csv:4: group_by=.qid.: this row holds none"):
+    with pytest.raises(DataError, match=r"x.csv:4: .group_by=.qid.. .*: this row holds none"):
         grouped(tmp_path, ROWS.replace("7,q7?,p2", ",q7?,p2"))
     path = tmp_path / "x.csv"
-    with pytest.raises(DataError, match=r"x.csv:2: group_by=.qdi.: .*the nearest keys: 'qid'"):
+    with pytest.raises(DataError, match=r"x.csv:2: .group_by=.qdi..*the nearest keys: 'qid'"):
         list(open_dataset(path, group_by="qdi"))
 
 
 def test_a_map_beside_the_key_to_group_by_is_checked(tmp_path: Path) -> None:
     """What is mapped of rows must be there; what is mapped inside chunks is taken from each row."""
-    with pytest.raises(DataError, match=r"map=\{.query.: .frage.\}: the first records hold no 'frage'"):
+    with pytest.raises(DataError, match=r"map=\{.query.: .frage.\}. .*: the first records hold no 'frage'"):
         grouped(tmp_path, map={"query": "frage"})
     text = ROWS.replace("question", "frage").replace("passage", "stelle")
     first, _ = grouped(tmp_path, text, map={"query": "frage", "chunks.text": "stelle", "chunks.id": "pid"})
@@ -259,5 +259,5 @@ def test_rows_of_one_passage_are_recognised(tmp_path: Path) -> None:
     """A table of passages without a word is an error that says how to group them."""
     path = tmp_path / "x.csv"
     path.write_text(ROWS)
-    with pytest.raises(DataError, match=r"where a row is a chunk, say group_by=.qid."):
+    with pytest.raises(DataError, match=r"where a row is a chunk, say .group_by=.qid."):
         queries(path)

@@ -61,7 +61,7 @@ def test_nothing_retrieved_is_a_trace(tmp_path: Path) -> None:
 def test_the_response_or_the_gold_answer(tmp_path: Path) -> None:
     """`question, contexts, answer` fits two formats: the error names both; each reads it its way."""
     path = write(tmp_path, "x.jsonl", [{"question": "q?", "contexts": ["a"], "answer": "x"}])
-    with pytest.raises(DataError, match=r"2 formats fit; .*format=.ragas-old. .*format=.qa. "):
+    with pytest.raises(DataError, match=r"2 formats fit; .*format=.ragas-old.*format=.qa."):
         read(path)
     [old], [qa] = read(path, format="ragas-old"), read(path, format="qa")
     assert (old.answer, old.reference) == ("x", None)
@@ -74,7 +74,7 @@ def test_mixed_shapes_are_not_guessed(tmp_path: Path) -> None:
     """A file of two shapes is refused; forced to one, records of the other are errors at their lines."""
     other = {"input": "q?", "retrieval_context": ["a"], "expected_output": "r"}
     path = write(tmp_path, "x.jsonl", [GOOD, other])
-    with pytest.raises(DataError, match=r"2 formats fit; choose one: format=.ragas. .*format=.deepeval"):
+    with pytest.raises(DataError, match=r"2 formats fit; choose one: .format=.ragas.*format=.deepeval"):
         read(path)
     with pytest.raises(DataError, match=r":2: retrieved_contexts: the list of retrieved chunks is missing"):
         read(path, format="ragas")

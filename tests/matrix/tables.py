@@ -19,7 +19,7 @@ NO_QUOTES = Refusal("a decision model quotes nothing", ("evidence", "require", "
 NO_BATCHES = Refusal("decision models do not support batches", ("Batch API", "decisions"))
 NO_CASCADES = Refusal("describe the judge in a file, --judge FILE", ("cascades", "unsupported", "batch"))
 NO_PANELS = Refusal("a batch takes one model, not a panel", ("panels", "unsupported", "batch"))
-FOLLOWS = Refusal("--confidence is not for judging by claims", ("`--confidence`", "unsupported", "claims"))
+FOLLOWS = Refusal("(`--confidence`) is not for judging by claims", ("`--confidence`", "unsupported", "claims"))
 REFUSED: dict[tuple[str, str], Refusal] = {
     ("decision", "evidence-required"): NO_QUOTES,
     ("claims-decision", "evidence-required"): NO_QUOTES,

@@ -28,11 +28,11 @@ def test_a_sample_has_the_size_that_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunks": True, "by": "grade"}, "`chunks` draws from all chunks"),
-        ({"chunks": True, "pilot": TRUTH}, "leave `by` and `without` out"),
+        ({"chunks": True, "by": "grade"}, "draws from all chunks"),
+        ({"chunks": True, "pilot": TRUTH}, "leave `by` .* and `without` .* out"),
         ({"metric": "AP@5"}, "add `chunks`"),
-        ({"target": "P@5=0.1", "n": 5}, "leave `n` and `metric` out"),
-        ({"target": "P@5=0.1", "by": "grade"}, 'cannot be planned with by="grade"'),
+        ({"target": "P@5=0.1", "n": 5}, "leave `n` .* and `metric` .* out"),
+        ({"target": "P@5=0.1", "by": "grade"}, 'cannot be planned with `by="grade"'),
         ({"target": "P@5=0.001"}, "is not reached"),
     ],
 )

@@ -1,5 +1,6 @@
 """Settings from configuration files, below flags and environment variables in rank."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature
@@ -68,8 +69,8 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
 
 def blamed(message: str) -> str | None:
     """Return the file of the configuration and which of its settings a message is about; None if none."""
-    flag = message.partition(" ")[0]
-    if flag == "Missing" or (flag.startswith("--") and is_flagged(flag[2:].replace("-", "_"))):
+    first = re.match(r"(?:`[^`]*` \(`)?--([a-z-]+)", message)
+    if message.startswith("Missing") or (first and is_flagged(first[1].replace("-", "_"))):
         return None  # it is about the command line
     for path, values in _in_force:
         names = [
@@ -77,7 +78,7 @@ def blamed(message: str) -> str | None:
             for name, value in values.items()
             if not is_flagged(name)
             and (
-                f"--{name.replace('_', '-')} " in message.replace("'", " ")
+                re.search(rf"--{name.replace('_', '-')}(?![\w-])", message)
                 or any(repr(each) in message for each in (value if isinstance(value, list) else [value]))
             )
         ]

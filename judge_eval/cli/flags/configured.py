@@ -16,7 +16,6 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.errors import ConfigError
-from judge_eval.spelling import toml_spelling
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
@@ -47,10 +46,7 @@ class Configured:
 
         judging = replace(self.judging, model=model or self.model)
         metrics = dict.fromkeys([first, *(self.numbers.names or DEFAULT_METRICS)])
-        try:
-            return judging.evaluator(self.calling, self.numbers, list(metrics))
-        except ConfigError as error:
-            raise ConfigError(error.spelled(toml_spelling)) from None
+        return judging.evaluator(self.calling, self.numbers, list(metrics))
 
 
 def configured() -> Configured:

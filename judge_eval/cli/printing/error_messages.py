@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import shlex
 import tempfile
 import time
 import traceback
@@ -23,7 +22,6 @@ from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
 from judge_eval.llm.cache.folder import NONE
 from judge_eval.llm.http.secrets import environment_secrets
-from judge_eval.spelling import OptionName, Spelling, spell
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
@@ -37,17 +35,10 @@ _UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ 
 """The base of what is wrong with a command line; typer brings its own click, or uses the one installed."""
 
 
-def verb(function: Callable[..., None], home: str | None = None) -> Callable[..., None]:
+def verb(function: Callable[..., None], *, in_batch: bool = False) -> Callable[..., None]:
     """Make a command take its groups' flags, and answer errors with one message and the right exit code."""
-    # `home` is the verb whose flags messages name that this one lacks, such as `batch export`.
     command = spread(function)
     own = frozenset(inspect.signature(command).parameters)
-
-    def spelling(named: OptionName) -> str:
-        flag = flag_spelling(named)
-        if home is None or named.name in own:
-            return flag
-        return "the same arguments" if named.name == "resume" else f"`{home} {flag}`"
 
     @functools.wraps(command)
     def guarded(**flags: Any) -> None:
@@ -55,21 +46,19 @@ def verb(function: Callable[..., None], home: str | None = None) -> Callable[...
         try:
             command(**flags)
         except JudgeEvalError as error:
-            raise typer.Exit(_report(error, spelling, "resume" in own)) from None
+            raise typer.Exit(_report(error, "resume" in own)) from None
         except (KeyboardInterrupt, Terminated) as ending:
             stopped = isinstance(ending, Terminated)
             complain("stopped by SIGTERM" if stopped else "interrupted")
-            for advice in getattr(ending, "__notes__", None) or _how_it_goes_on(
-                flags, begun, in_batch=home is not None
-            ):
+            for advice in getattr(ending, "__notes__", None) or _how_it_goes_on(flags, begun, in_batch=in_batch):
                 remark(advice)
             raise typer.Exit(TERMINATED if stopped else INTERRUPTED) from None
 
     return guarded
 
 
-batch_verb = functools.partial(verb, home="batch export")
-"""Of what a batch is, its export says all; the other steps have few flags."""
+batch_verb = functools.partial(verb, in_batch=True)
+"""A step of a batch: what was stopped is kept in its folder."""
 
 
 def exit_code(command: Callable[[], object]) -> int:
@@ -92,7 +81,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except (OutputError, SystemExit):
         raise
     except JudgeEvalError as error:
-        return _report(error, flag_spelling)
+        return _report(error)
     except typer.Abort:
         remark("stopped: the question was not answered with yes")
         return INTERRUPTED
@@ -108,31 +97,15 @@ def _code_of(command: Callable[[], object]) -> int:
     return code if isinstance(code, int) else OK
 
 
-def _report(error: JudgeEvalError, spelling: Spelling, resumes: bool = True) -> int:
+def _report(error: JudgeEvalError, resumes: bool = True) -> int:
     """Print an error with how to go on; return the exit code."""
-    _complain_of_settings(error.spelled(spelling))
+    _complain_of_settings(str(error))
     kept = error.run_folder is not None and Path(error.run_folder).is_dir()  # it may have been deleted
     if error.run_folder and kept:
         advise_resume(error.run_folder, resumes)
     # Resuming does not help if the key, the settings or the data are at fault.
     is_users = isinstance(error, FatalCallError | ConfigError | DataError)
     return INCOMPLETE if isinstance(error, MissError) or (kept and not is_users) else USAGE
-
-
-def flag_spelling(named: OptionName) -> str:
-    """Spell an option that a message names as a flag: `--mode pointwise`."""
-    flag, value = named.name.replace("_", "-"), named.value
-    if value is None or isinstance(value, bool):
-        return f"--no-{flag}" if value is False else f"--{flag}"
-    if isinstance(value, Mapping):
-        value = [f"{key}={each}" for key, each in value.items()]
-    values = value if isinstance(value, list) else [value]
-    return " ".join(f"--{flag} {shlex.quote(str(each))}" for each in values)
-
-
-def spelled_remark(message: str) -> None:
-    """Write a remark to stderr, with the options that it names as flags."""
-    remark(spell(message, flag_spelling))
 
 
 def _show_usage(error: Any) -> None:
@@ -210,5 +183,4 @@ def close(evaluator: Evaluator) -> None:
     try:
         evaluator.close()
     except StoreError as error:
-        why = error.spelled(flag_spelling)
-        remark(f"warning: {why}; the run is whole, and a later one would pay for these answers again")
+        remark(f"warning: {error}; the run is whole, and a later one would pay for these answers again")

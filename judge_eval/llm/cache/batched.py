@@ -111,7 +111,7 @@ class Batched:
                 self.stored += len(rows)
         except StoreError as error:
             self._store.release_many([key for key, _ in rows])
-            raise StoreError(f"{error.wording} ({len(rows)} paid answers are not in the cache)") from None
+            raise StoreError(f"{error} ({len(rows)} paid answers are not in the cache)") from None
         finally:
             threads, self._threads = self._threads, None
             if threads is not None and self._pid == os.getpid():

@@ -270,7 +270,7 @@ class Cached(Wrapper):
     def _refusal(self, request: Request) -> Exception:
         """Say, before anything is paid, why it may not be asked for or could not be kept."""
         if self.failure is not None:
-            return StoreError(self.failure.wording)
+            return StoreError(str(self.failure))
         if request.origin is not None:  # its first answer stands
             return CallError("the answer was not asked for again: the cache is offline or read-only")
         if self.offline:

@@ -260,7 +260,7 @@ class TextServer(client.HttpBackend):
         async with self._lock():
             if self._can is can and request.form.digest not in self._accepted:
                 if self._denied is not None and monotonic() < self._denied[0]:
-                    raise DeniedError(self._denied[1].wording, error.cause)
+                    raise DeniedError(str(self._denied[1]), error.cause)
                 await self._negotiate(request, error)
             return self._can is not can
 

@@ -194,7 +194,7 @@ def _push_and_tell(root: Path, tell: Callable[[str], None]) -> None:
     try:
         push_changed(root, tell)
     except JudgeEvalError as error:
-        tell(f"not pushed: {error.wording}")
+        tell(f"not pushed: {error}")
 
 
 def _push_within(root: Path, tell: Callable[[str], None], grace: float) -> None:
@@ -242,7 +242,7 @@ def push_changed(root: Path, tell: Callable[[str], None]) -> None:
             there = transfer.push(folder, url)
         except RunError as error:
             raise RunError(
-                f"{error.wording}; the run is kept in {folder}; running again with {option('resume')}, or "
+                f"{error}; the run is kept in {folder}; running again with {option('resume')}, or "
                 "`runs push`, pushes it, and judges nothing again"
             ) from None
         with transfer.reaching(url, "read"):
