@@ -1,12 +1,15 @@
 """Comparing runs on the traces they have in common."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.compare.attribution import attributions, chunks_to_ask
 from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
-from judge_eval.compare.comparison import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
+from judge_eval.compare.comparison import Comparison, Difference, Opening, PairOfRuns, RunRef, TraceChange
+from judge_eval.compare.pairing import Pairing
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
@@ -18,7 +21,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
-from judge_eval.safe_text import counted
+from judge_eval.safe_text import counted, signed_pair
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.figure import named_fields
@@ -163,7 +166,7 @@ def weigh(
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
     unlike = [bool(judge_differences(baseline.manifest, run.manifest)) for run in candidates]
     openings = tuple(
-        opening_of(
+        _opening_of(
             d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences), unlike[d.candidate - 1]
         )
         for d in differences
@@ -307,3 +310,81 @@ def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) ->
 def _some(run: Run, rows: Places) -> str:
     shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
     return f"{counted(len(rows), 'trace')} ({shown}{', ...' if len(rows) > 3 else ''})"
+
+
+_NONE = np.iinfo(np.int64).max
+
+
+def _opening_of(
+    d: Difference, pairing: Pairing, relevant: tuple[int, int], compared: int, another_judge: bool
+) -> Opening:
+    """Say what a difference shows."""
+    common: dict[str, Any] = {"candidate": d.candidate, "metric": d.metric, "another_judge": another_judge}
+    if d.finding == "same":
+        rest = f"no difference: {d.metric} is the same on {'all ' if d.n > 1 else ''}{counted(d.n, 'question')}"
+        return Opening(**common, finding="same", rest=rest)
+    size = f"{d.metric} {signed_pair(d.difference, d.interval)}"
+    undecided = d.n - d.wins - d.ties - d.losses
+    unknown = f"; failed verdicts leave {undecided} open" if undecided else ""
+    unknown += f"; {d.n_excluded} others have no value" if d.n_excluded else ""
+    losses, wins, finding = d.losses, d.wins, d.way
+    if finding == "unsure":
+        seen = counted(d.n, "question")
+        least = "" if d.detectable is None else f"; differences under {d.detectable:.3f} cannot be seen with {seen}"
+        if d.too_few:
+            least = "; they are too few to show any"
+        counts = f"{losses} of {seen} lost ({wins} won{unknown})"
+        if d.clear_in_number:
+            counts += ", but in size losses and gains differ by no more than chance explains"
+        counts += least
+        return Opening(**common, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
+    lower, worse = d.difference < 0, finding == "worse"
+    which, n, others = ("lost", losses, f"{wins} won") if worse else ("won", wins, f"{losses} lost")
+    first, told_first = _first_relevant(pairing, d.metric, lower, worse, relevant)
+    doubt = ""
+    if d.p_holm > 0.05:
+        among = f", adjusted for {compared} comparisons" if compared > 1 else ""
+        doubt = f"; the randomisation test does not confirm it (p={d.p_holm:.3g}{among})"
+    rest = f"{finding}: {size}; {n} of {counted(d.n, 'question')} {which} ({others}{unknown}){told_first}{doubt}"
+    return Opening(**common, finding=finding, first_before=first[0], first_after=first[1], rest=rest)
+
+
+def first_relevant(columns: VerdictTable, traces: Places, relevant: int) -> NDArray[np.int64]:
+    """Return the ranks of the first relevant chunks of traces: 0 for none, -1 if a failure hides it."""
+    rows, chunks, ranks = columns.chunks_of(traces)
+    grades = columns.grades[chunks]
+    tells = np.flatnonzero((grades >= relevant) | (grades < 0))
+    places, at = np.unique(rows[tells], return_index=True)
+    first = np.zeros(len(traces), dtype=np.int64)
+    first[places] = np.where(grades[tells[at]] < 0, -1, ranks[tells[at]])
+    return first
+
+
+def _first_relevant(
+    pairing: Pairing, metric: str, lower: bool, worse: bool, relevant: tuple[int, int]
+) -> tuple[tuple[int | None, int | None], str]:
+    """Return the median ranks of the first relevant chunk where a metric lost or won, and say them."""
+    before, after = pairing.values(pairing.first.metrics.index(metric))
+    with np.errstate(invalid="ignore"):
+        moved = np.flatnonzero(after < before if lower else after > before)
+    was = first_relevant(pairing.first, pairing.a[moved], relevant[0])
+    now = first_relevant(pairing.second, pairing.b[moved], relevant[1])
+    known = (was >= 0) & (now >= 0)
+    if not known.any():
+        return (None, None), ""
+    a, b = _median(was[known]), _median(now[known])
+    if a is None:
+        where = "is missing in both" if b is None else f"was missing and is at rank {b}"
+    elif b is None:
+        where = f"was at rank {a} and is missing"
+    else:
+        where = f"stayed at rank {a}" if a == b else f"moved from rank {a} to {b}"
+    whose = "the lost ones" if worse else "the won ones"
+    return (a, b), f"; in {whose} the first relevant chunk {where} (median)"
+
+
+def _median(ranks: NDArray[np.int64]) -> int | None:
+    """Return the lower median, 0 standing for a rank behind all; None where that is the median."""
+    ordered = np.sort(np.where(ranks == 0, _NONE, ranks))
+    middle = int(ordered[(len(ordered) - 1) // 2])
+    return None if middle == _NONE else middle

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval import EvalRun
-from judge_eval.compare.compare import compare
-from judge_eval.compare.comparison import first_relevant
+from judge_eval.compare.compare import compare, first_relevant
 from judge_eval.errors import RefusedError
 from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.safe_text import signed_pair
