@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.folder.integrity import sealed_file
+from judge_eval.runs.folder.integrity import finished_manifest
 from judge_eval.runs.folder.journal import Index, encode
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
 from judge_eval.runs.scoring.aggregate import aggregate_all
@@ -125,7 +125,7 @@ def turned(folder: str, out: str) -> None:
             file.write(line)
             offset += len(line)
     update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer)}
-    manifest = sealed_file(run.manifest.model_copy(update=update), target / RESULTS, len(run.results))
+    manifest = finished_manifest(run.manifest.model_copy(update=update), target)
     (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 
 

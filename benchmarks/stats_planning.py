@@ -18,7 +18,7 @@ from judge_eval.stats import ppi_mean
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.label_plan import LabelPlanner
-from judge_eval.study.systems import metric_both_ways
+from judge_eval.study.systems import JudgedRun, metric_both_ways
 
 CHUNKS = 5
 
@@ -148,4 +148,4 @@ def planned_width(
 
 
 def _mean(run: EvalRun, truth: Labels) -> float:
-    return float(np.mean(list(metric_both_ways(run, truth, "AP@5")[1].values())))
+    return float(np.mean(list(metric_both_ways(JudgedRun.of(run), truth, "AP@5")[1].values())))

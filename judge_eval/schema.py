@@ -456,8 +456,8 @@ def has_made_id(trace: Trace) -> bool:
     return trace.id == made or trace.id.removeprefix(f"{made}-").isdecimal()
 
 
-def repeats_of(chunks: Sequence[Chunk]) -> list[bool]:
-    """Return for each chunk whether an earlier one has the same title and text."""
+def repeats_of(chunks: Sequence[Any]) -> list[bool]:
+    """Return for each chunk (or line of one) whether an earlier one has the same title and text."""
     keys = [(chunk.text, chunk.title) for chunk in chunks]
     if len(set(keys)) == len(keys):  # as nearly always
         return [False] * len(keys)

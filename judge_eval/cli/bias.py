@@ -13,7 +13,6 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.data.options import read_origins
-from judge_eval.errors import DataError
 
 EDITS = ("padded", "echo-bait", "length-bait", "order", "other-reference")
 """The probes that edit chunks: padding, echo of the question, another place in the list, a false reference."""
@@ -59,13 +58,8 @@ def bias(
 
     origins = read_origins(origin or ())
     run = chosen.loaded(remark)
-    try:
-        labels = labels_of(run, labelling.labels)
-    except DataError:
-        if labelling.labels is not None or not judging.is_named:
-            raise
-        labels = None
-    report = bias_report(run, labels, origin=origins)
+    labels = None if labelling.labels is None else labels_of(run, labelling.labels)
+    report = bias_report(run, labels, origin=origins, needs_labels=not judging.is_named)
     edits = None
     if judging.is_named:
         with judging.evaluator(calling, numbers, ["RR"]) as evaluator, watching(quiet) as evaluator.watch:

@@ -2,8 +2,9 @@
 
 import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from judge_eval.stats.distributions import t_ppf, t_sf
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.logistic import fit_logistic, leave_out, sigmoid
 from judge_eval.stats.sampling import minimal_detectable_difference
+from judge_eval.study.matching import label_lookup, no_labels
 from judge_eval.study.probe_report import ProbeReport
 
 LEAST_EFFECT = 0.05
@@ -69,34 +71,33 @@ class BiasReport(Record):
     from the top of the list to its end, of the same chunk; no label is needed."""
 
 
-def bias_report(run: Run, labels: Labels | None, *, origin: Mapping[str, str] | None = None) -> BiasReport:
+def bias_report(
+    run: Run, labels: Labels | None = None, *, origin: Mapping[str, str] | None = None, needs_labels: bool = True
+) -> BiasReport:
     """Estimate a logistic model of the judge's verdict by label and features, with the jackknife by whole traces.
 
     Args:
         run: The run.
-        labels: People's labels; None leaves what needs none.
+        labels: People's labels; None takes those of the dataset and later ones.
         origin: Who reranked the chunks or wrote reference or answer, where traces do not say so.
+        needs_labels: Whether it is an error that there is no label; else the report has what needs none.
 
     Raises:
         DataError: Fewer than `FEWEST` traces have labels of both kinds together.
     """
-    family = family_of(models_of(run.manifest))
-    rows = [] if labels is None else list(_rows(run, labels, family, origin or {}))
+    family, label_of = family_of(models_of(run.manifest)), label_lookup(run, labels)
+    rows, order = LabelledFeatures(), RankInList(run)
+    for place, result in enumerate(run.results):
+        rows.take(place, result, label_of, family, origin or {})
+        order.take(result)
     biases: tuple[Bias, ...] = ()
-    if labels is not None:
-        names = sorted(set().union(*(row[3] for row in rows)))
-        bases = {name.partition(" =")[0]: name for name in _bases([row[3] for row in rows], names)}
-        names = [name for name in names if name not in bases.values()]
-        codes = np.unique([row[0] for row in rows], return_inverse=True)[1].astype(np.int64)
-        verdict, label = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2))
-        features = {name: np.array([row[3].get(name, 0.0) for row in rows]) for name in names}
-        if not rows or codes.max() + 1 < FEWEST:
-            count = codes.max() + 1 if rows else 0
-            raise DataError(f"{count} traces have verdicts and labels; biases need at least {FEWEST}")
-        biases = estimate_biases(verdict, label, features, codes, bases)
+    if labels is None and not rows.labelled and needs_labels:
+        raise no_labels()
+    if labels is not None or rows.labelled:
+        biases = rows.biases()
     return BiasReport(
-        run=run.name, judge=models_of(run.manifest), chunks=len(rows), traces=len({row[0] for row in rows}),
-        biases=biases, rank_in_list=_rank_in_list(run),
+        run=run.name, judge=models_of(run.manifest), chunks=len(rows.traces), traces=len(set(rows.traces)),
+        biases=biases, rank_in_list=order.figure(),
     )  # fmt: skip
 
 
@@ -106,17 +107,60 @@ def family_of(name: str) -> str:
     return word.group() if word else name.lower()
 
 
-LabelledChunk = tuple[int, float, int, dict[str, float]]
+class LabelledFeatures:
+    """The labelled verdicts of a run with the features of their chunks: some numbers each."""
 
+    def __init__(self) -> None:
+        self.labelled = False
+        self.traces, self.verdicts, self.labels = array("q"), array("d"), array("d")
+        self.features: dict[str, tuple[array[int], array[float]]] = {}
+        """By name: the rows that have it, and its values."""
 
-def _rows(run: Run, labels: Labels, family: str, origin: Mapping[str, str]) -> Iterator[LabelledChunk]:
-    for place, result in enumerate(run.results):
+    def take(
+        self,
+        place: int,
+        result: TraceResult,
+        label_of: Callable[[str, Chunk], int | None],
+        family: str,
+        origin: Mapping[str, str],
+    ) -> None:
+        """Take in the chunks of a trace."""
         asked = frozenset(bag(result.trace.query))
         for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-            label = labels.grades.get((result.trace_id, chunk.id))
-            if label is not None and outcome.kind == "verdict":
-                features = dict(_features(result, chunk, rank, asked, family, origin))
-                yield place, float(outcome.relevant), label, features
+            label = label_of(result.trace_id, chunk)
+            self.labelled |= label is not None
+            if label is None or outcome.kind != "verdict":
+                continue
+            for name, value in _features(result, chunk, rank, asked, family, origin):
+                rows, values = self.features.setdefault(name, (array("q"), array("d")))
+                rows.append(len(self.traces))
+                values.append(value)
+            self.traces.append(place)
+            self.verdicts.append(outcome.relevant)
+            self.labels.append(label)
+
+    def biases(self) -> tuple[Bias, ...]:
+        """Estimate what each feature does."""
+        names = sorted(self.features)
+        bases = {name.partition(" =")[0]: name for name in self._bases(names)}
+        names = [name for name in names if name not in bases.values()]
+        codes = np.unique(np.array(self.traces), return_inverse=True)[1].astype(np.int64)
+        count = int(codes.max()) + 1 if codes.size else 0
+        if count < FEWEST:
+            raise DataError(f"{count} traces have verdicts and labels; biases need at least {FEWEST}")
+        features = {name: np.zeros(len(codes)) for name in names}
+        for name, column in features.items():
+            rows, values = self.features[name]
+            column[np.array(rows)] = values
+        return estimate_biases(np.array(self.verdicts), np.array(self.labels), features, codes, bases)
+
+    def _bases(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the most frequent language and source, which the others are held against."""
+        # If each chunk has one of them, all of them together tell no more than all but one.
+        for key in ("language", "source"):
+            counts = {name: len(self.features[name][0]) for name in names if name.startswith(f"{key} =")}
+            if counts and max(counts.values()) >= len(self.traces) - sum(counts.values()):
+                yield max(counts, key=lambda name: counts[name])
 
 
 def _features(
@@ -138,15 +182,6 @@ def _features(
         writers["chunk"] = own
     for role, name in writers.items():
         yield f"kinship with {role} =yes", float(family_of(name) == family)
-
-
-def _bases(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> Iterator[str]:
-    """Yield the most frequent language and source, which the others are held against."""
-    # If each chunk has one of them, all of them together tell no more than all but one.
-    for key in ("language", "source"):
-        counts = {name: sum(name in row for row in rows) for name in names if name.startswith(f"{key} =")}
-        if counts and max(counts.values()) >= len(rows) - sum(counts.values()):
-            yield max(counts, key=lambda name: counts[name])
 
 
 def estimate_biases(
@@ -223,24 +258,32 @@ def _effect(design: Floats, line: Floats, place: int, kind: bool) -> tuple[float
     return float((q - p).mean()), slope / len(design)
 
 
-def _rank_in_list(run: Run) -> Figure | None:
-    """Return how far the share of relevant samples moves from the top of a list to its end."""
-    names, least = [], scale_of(run).relevant
-    values: list[float] = []
-    for result in run.results:
+class RankInList:
+    """How far the share of relevant samples moves from the top of a list to its end."""
+
+    def __init__(self, run: Run) -> None:
+        self._least, self._by_window = scale_of(run).relevant, "'window'" in str(run.manifest.judge)
+        self._names, self._values = list[str](), list[float]()
+
+    def take(self, result: TraceResult) -> None:
+        """Take in a trace."""
         votes = [(name, grades) for name, grades in result.votes.items() if name.startswith("sample ")]
         count = len(result.trace.chunks)
-        alike = len({(c.title, c.text) for c in result.trace.chunks if not c.is_blank}) < count
-        if "'window'" not in str(run.manifest.judge) or alike or len(votes) < 2 or count < 2:
-            continue
+        if not self._by_window or len(votes) < 2 or count < 2:
+            return
+        if len({(c.title, c.text) for c in result.trace.chunks if not c.is_blank}) < count:
+            return
         places, relevant = np.zeros((len(votes), count)), np.zeros((len(votes), count))
         for row, (name, grades) in enumerate(votes):
             order = order_of_sample(result.trace, count, int(name.split()[1]) - 1)
             places[row, order] = np.arange(count) / (count - 1)
-            relevant[row] = [np.nan if grade is None else grade >= least for grade in grades]
+            relevant[row] = [np.nan if grade is None else grade >= self._least for grade in grades]
         places -= places.mean(axis=0)
         relevant -= relevant.mean(axis=0)
         if (spread := float(np.nansum(places**2))) > 0 and not np.isnan(relevant).any():
-            values.append(float((places * relevant).sum()) / spread)
-            names.append(result.trace_id)
-    return mean_interval(values, clusters=names) if len(values) > 1 else None
+            self._values.append(float((places * relevant).sum()) / spread)
+            self._names.append(result.trace_id)
+
+    def figure(self) -> Figure | None:
+        """Return the mean; None under two traces."""
+        return mean_interval(self._values, clusters=self._names) if len(self._values) > 1 else None

@@ -1,6 +1,7 @@
 """Choosing what a judge's grades mean, on one half of the labelled traces, measured on the other."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,15 +10,18 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.ranges import check_ranges
 from judge_eval.record import Record
+from judge_eval.runs.columns.table_reader import light_results
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring import calibrating
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Chunk
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities
-from judge_eval.study.matching import label_scale
+from judge_eval.study.matching import label_lookup, no_labels, scale_of_grades, source_of
 from judge_eval.study.reliability import Reliability
 
 
@@ -70,32 +74,38 @@ class LabelledVerdicts:
     notes: tuple[str, ...]
 
 
-def labelled_verdicts(run: Run, labels: Labels, threshold: int | None = None) -> LabelledVerdicts:
-    """Collect the verdicts that have labels."""
+def labelled_verdicts(run: Run, labels: Labels | None, threshold: int | None = None) -> LabelledVerdicts:
+    """Collect the verdicts that have labels; None takes those of the dataset and later ones."""
     if "calibration" in run.manifest.judge:
         raise DataError(f"run {run.name} is already calibrated; calibrate the original run")
-    least = label_scale(labels, scale_of(run), threshold).relevant
+    label_of = label_lookup(run, labels)
     grades: list[int] = []
     expected: list[float] = []
     probabilities: list[float | None] = []
-    human: list[int] = []
+    given: list[int] = []
     units: list[tuple[bool, str]] = []
     answered: set[str] = set()
     key = run.manifest.intervals.cluster
-    for result in run.results:
+    for result in light_results(run):
         before = len(grades)
-        for outcome in result.outcomes:
-            label = labels.grades.get((result.trace_id, outcome.chunk_id))
+        chunks: Sequence[Chunk | ChunkLine] = result.trace.chunks
+        for chunk, outcome in zip(chunks, result.outcomes, strict=True):
+            label = label_of(result.trace_id, chunk)
             if outcome.kind == "verdict" and label is not None:
                 grades.append(outcome.grade)
                 if outcome.expected_grade is not None:
                     expected.append(outcome.expected_grade)
                 probabilities.append(outcome.confidence)
-                human.append(int(label >= least))
+                given.append(label)
                 cluster = cluster_of(result.trace, key)
                 units.append((cluster is not None, cluster or result.trace_id))
         if len(grades) > before:
             answered |= {call.model for call in result.calls if call.model}
+    if labels is None and not given:
+        raise no_labels()
+    every = given if labels is None else labels.grades.values()
+    least = scale_of_grades(every, labels, scale_of(run), threshold).relevant
+    human = [int(label >= least) for label in given]
     clustered = any(cluster for cluster, _ in units)
     notes = ("traces of one cluster are not split; the counts of traces are counts of clusters",)
     whole = expected if expected and len(expected) == len(grades) else None
@@ -104,7 +114,7 @@ def labelled_verdicts(run: Run, labels: Labels, threshold: int | None = None) ->
 
 def calibrate(
     run: Run,
-    labels: Labels,
+    labels: Labels | None = None,
     *,
     threshold: int | None = None,
     objective: Literal["kappa", "f1", "youden"] = "kappa",
@@ -119,7 +129,7 @@ def calibrate(
 
     Args:
         run: The run, best of a graded judge.
-        labels: Human labels.
+        labels: Human labels; None takes those of the dataset and later ones.
         threshold: The least label that counts as relevant.
         objective: What the threshold is chosen by.
         held_out: The share of labelled traces to measure on.
@@ -150,7 +160,7 @@ def calibrate(
     )  # fmt: skip
     return Calibration(
         run=run.name,
-        labels=", ".join(labels.sources),
+        labels=source_of(labels),
         label_relevant=sample.least,
         judged_by=judged_by(run.manifest),
         made_for=None if run.manifest.imported else calibrating.MadeFor.by(run.manifest, sample.answered),
@@ -189,7 +199,12 @@ _SHOWN = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 def fit_probabilities(
-    run: Run, labels: Labels, *, threshold: int | None = None, method: MapMethod | None = None, seed: int = 0
+    run: Run,
+    labels: Labels | None = None,
+    *,
+    threshold: int | None = None,
+    method: MapMethod | None = None,
+    seed: int = 0,
 ) -> FittedProbabilities:
     """Fit a map from a run's probabilities to the share of chunks that people call relevant.
 
@@ -199,7 +214,7 @@ def fit_probabilities(
 
     Args:
         run: The run, judged with probabilities.
-        labels: Human labels.
+        labels: Human labels; None takes those of the dataset and later ones.
         threshold: The least label that counts as relevant.
         method: `logistic` or `isotonic`; None takes the one with the lesser log loss on held-out traces.
         seed: Of the folds, and of the draws behind intervals.
@@ -239,7 +254,7 @@ def fit_probabilities(
         calibration=calibrating.JudgeCalibration(
             made_for=made_for,
             run=run.name,
-            labels=", ".join(labels.sources),
+            labels=source_of(labels),
             label_relevant=sample.least,
             traces=len(set(units)),
             chunks=len(pairs),

@@ -11,8 +11,6 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.ranges import ValueLimits
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from judge_eval.stats import CorrectedMean
 from judge_eval.stats._arrays import Floats, Ints, group_sums
@@ -26,6 +24,7 @@ from judge_eval.stats.chunk_correction import (
     expected_by_verdict,
 )
 from judge_eval.study.matching import label_scale
+from judge_eval.study.systems import JudgedRun
 
 FAILED = -1
 """Stands for a failed verdict among the grades of the judge."""
@@ -59,24 +58,24 @@ class ChunkSample:
     """How many chunks each trace has, shape (N,)."""
 
     @classmethod
-    def of(cls, run: Run, labels: Labels, depth: int | None) -> ChunkSample:
+    def of(cls, run: JudgedRun, labels: Labels, depth: int | None) -> ChunkSample:
         """Collect the chunks down to a rank; every rank needs a label, and all chunks or none a chance.
 
         The labelled chunks of a sample that is labelled in part are a random part of it.
         """
         trace, rank, grades, label = [], [], [], []
         traces, chunks, drawn = [], [], []
-        for place, result in enumerate(run.results):
-            for k, outcome in enumerate(result.outcomes[:depth]):
+        for place, (graded, ids, _) in enumerate(run.traces):
+            for k, (chunk, grade) in enumerate(zip(ids[:depth], graded.grades, strict=False)):
                 trace.append(place)
                 rank.append(k)
-                grades.append(outcome.grade if outcome.kind == "verdict" else FAILED)
-                key = (result.trace_id, outcome.chunk_id)
+                grades.append(FAILED if grade is None else grade)
+                key = (graded.id, chunk)
                 label.append(labels.grades.get(key, FAILED))
                 if key in labels.chunk_chances:
                     drawn.append(k)
                 if key in labels.grades:
-                    traces.append(labels.chances.get(result.trace_id))
+                    traces.append(labels.chances.get(graded.id))
                     chunks.append(labels.chunk_chances.get(key))
         codes = np.unique(np.array(grades, dtype=np.int64), return_inverse=True)[1].reshape(-1)
         ranks, marks = np.array(rank, dtype=np.int64), np.array(label, dtype=np.int64)
@@ -88,7 +87,7 @@ class ChunkSample:
             raise bare_rank(deepest + 1)
         else:
             weight = len(drawn) / chances / len(chances)
-        lengths = np.array([len(result.outcomes) for result in run.results], dtype=np.int64)
+        lengths = np.array([len(each.chunks) for each in run.traces], dtype=np.int64)
         return cls(
             np.array(trace, dtype=np.int64),
             ranks,
@@ -111,7 +110,7 @@ def _complete(chances: Sequence[float | None], name: str) -> Floats | None:
 
 
 def mean_of_chunks(
-    run: Run,
+    run: JudgedRun,
     labels: Labels,
     metric: str,
     *,
@@ -128,7 +127,7 @@ def mean_of_chunks(
     # also how many labelled chunks the mean rests on; too few raise `ValueError`. Without `alone` what the labels say
     # without the judge is left open, which halves the time.
     parsed = parse_metric(metric)
-    scale = label_scale(labels, scale_of(run), threshold)
+    scale = label_scale(labels, run.scale, threshold)
     sample = ChunkSample.of(run, labels, parsed.cutoff)
     estimate = _additive if parsed.spec.additive else _modelled
     means = []

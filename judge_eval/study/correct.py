@@ -12,7 +12,7 @@ from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
@@ -22,7 +22,7 @@ from judge_eval.stats.figure import Interval, named_fields
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.chunk_means import mean_of_chunks, uses_chunks
 from judge_eval.study.matching import match_labels
-from judge_eval.study.systems import metric_both_ways
+from judge_eval.study.systems import JudgedRun, metric_both_ways
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +84,10 @@ def correct(
     means: dict[str, Corrected] = {}
     notes: list[str] = []
     refused: list[DataError] = []
-    if empty := sum(not result.trace.chunks for result in run.results):
+    judged = JudgedRun.of(run)
+    if empty := sum(not trace.chunks for trace in judged.traces):
         notes.append(f"{empty} traces without chunks are counted; their value needs no label")
-    if failed := sum(bool(result.failed) for result in run.results):
+    if failed := sum(None in trace.graded.grades for trace in judged.traces):
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
     if sequential:
         notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
@@ -94,20 +95,20 @@ def correct(
         count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
         notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")
     by_name = bool(metrics)
-    partly = _partly_labelled(run, labels)
+    partly = sum(None in row and any(each is not None for each in row) for row in judged.labels(labels))
     if not metrics:
         every = run.manifest.metrics
         metrics = [name for name in every if not parse_metric(name).spec.claims]
         if len(metrics) < len(every):
             notes.append(f"{len(every) - len(metrics)} metrics of claims are left out: labels grade chunks")
     for metric in metrics:
-        judge, human = metric_both_ways(run, labels, metric, threshold)
+        judge, human = metric_both_ways(judged, labels, metric, threshold)
         chunks = left_out = 0
         try:
             if partly and uses_chunks(metric) and not sequential:
-                corrected, chunks = mean_by_chunks(run, labels, metric, threshold, judge, human)
+                corrected, chunks = mean_by_chunks(judged, labels, metric, threshold, judge, human)
             else:
-                corrected, left_out = mean_by_traces(run, judge, human, labels, metric)
+                corrected, left_out = mean_by_traces(judged, judge, human, labels, metric)
                 if sequential:
                     corrected = replace(corrected, interval=_at_every_look(judge, human, labels, metric))
         except DataError as error:
@@ -139,12 +140,11 @@ def correct(
 
 
 def mean_by_traces(
-    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
+    run: JudgedRun, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
 ) -> tuple[CorrectedMean, int]:
     """Correct a mean by traces that are labelled in full, and count those without a value by the judge."""
-    key = run.manifest.intervals.cluster
-    clusters = {result.trace_id: cluster_of(result.trace, key) for result in run.results}
-    empty = {result.trace_id for result in run.results if not result.trace.chunks}
+    clusters = {trace.graded.id: trace.cluster for trace in run.traces}
+    empty = {trace.graded.id for trace in run.traces if not trace.chunks}
     there = {trace: value for trace, value in judge.items() if value is not None}
     # Labelled traces first: `ppi_mean` takes them so.
     order = sorted(there, key=lambda trace: trace not in human)
@@ -193,13 +193,8 @@ def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labe
     return Interval(least + span * last.low, least + span * last.high, last.level, last.method)
 
 
-def _partly_labelled(run: Run, labels: Labels) -> int:
-    rows = [[(r.trace_id, o.chunk_id) in labels.grades for o in r.outcomes] for r in run.results]
-    return sum(any(row) and not all(row) for row in rows)
-
-
 def mean_by_chunks(
-    run: Run,
+    run: JudgedRun,
     labels: Labels,
     metric: str,
     threshold: int | None,
@@ -208,7 +203,6 @@ def mean_by_chunks(
     alone: bool = True,
 ) -> tuple[CorrectedMean, int]:
     """Correct a mean by single chunks (`mean_of_chunks`), with the run's clusters."""
-    key = run.manifest.intervals.cluster
     there = [value for value in judge.values() if value is not None]
     try:
         return mean_of_chunks(
@@ -216,7 +210,7 @@ def mean_by_chunks(
             labels,
             metric,
             threshold=threshold,
-            clusters=fill_clusters([cluster_of(result.trace, key) for result in run.results]),
+            clusters=fill_clusters([trace.cluster for trace in run.traces]),
             limits=limits_of(metric, there, list(human.values())),
             judge_only=sum(there) / max(len(there), 1),
             alone=alone,
@@ -230,12 +224,9 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> CorrectedRate | No
     if len({*labels.chances.values(), *labels.chunk_chances.values()}) > 1:
         return None
     pairs, cut = match_labels(run, labels, threshold), scale_of(run).relevant
-    judged, traces = [], []
-    for row, result in enumerate(run.results):
-        for outcome in result.outcomes:
-            if outcome.kind == "verdict":
-                judged.append(int(outcome.grade >= cut))
-                traces.append(row)
+    table = verdict_table(run)
+    there = table.grades >= 0
+    judged, traces = (table.grades[there] >= cut).astype(int).tolist(), table.rows[there].tolist()
     human = (pairs.human >= pairs.scale.relevant).astype(int).tolist()
     if len(set(human)) < 2:
         return None

@@ -21,7 +21,7 @@ from judge_eval.study.chunk_sample import ChunkWorth, choose_chunks, chunk_worth
 from judge_eval.study.correct import mean_by_chunks, mean_by_traces
 from judge_eval.study.matching import label_scale
 from judge_eval.study.sample import Chosen, choose_traces
-from judge_eval.study.systems import metric_both_ways
+from judge_eval.study.systems import JudgedRun, metric_both_ways
 
 RIGHT = 0.9
 """The share of verdicts that is taken to be right, of each grade, before there is a label."""
@@ -98,12 +98,13 @@ class LabelPlanner:
         names = run.manifest.metrics
         run = run if metric in names else rescore(run, [*names, metric])
         self.run = run.replace(results=tuple(run.results))  # read once: each simulated draw goes through them
+        self._judged = JudgedRun.of(self.run)
         self.metric, self.pilot, self._seed = metric, pilot, seed
         self._worth: dict[str, ChunkWorth] = {}
         own, rng = scale_of(self.run), np.random.default_rng(seed)
         self._scale = own if pilot is None else label_scale(pilot, own, None)
         known = self._assumed(rng) if pilot is None else pilot
-        sample = ChunkSample.of(self.run, known, parse_metric(metric).cutoff)
+        sample = ChunkSample.of(self._judged, known, parse_metric(metric).cutoff)
         self._model, _ = relevance_model(sample, sample.verdict, self._scale)
         counts: dict[int | None, list[float]] = {}
         for result in self.run.results:
@@ -113,7 +114,7 @@ class LabelPlanner:
                     row[label - self._scale.minimum] += 1
         self._counts = {grade: np.array(row) for grade, row in counts.items()}
         self._labels = [self._draw(rng) for _ in range(DRAWS)]
-        self._values = [metric_both_ways(self.run, labels, metric) for labels in self._labels]
+        self._values = [metric_both_ways(self._judged, labels, metric) for labels in self._labels]
 
     def _assumed(self, rng: np.random.Generator) -> Labels:
         labels, grades = Labels(), list(self._scale.grades)
@@ -154,7 +155,7 @@ class LabelPlanner:
         signs = {r.trace_id: "".join(o.sign for o in r.outcomes[:depth]) for r in self.run.results}
         squares: dict[str, list[float]] = {}
         for _ in range(DRAWS):
-            judge, human = metric_both_ways(self.run, self._draw(rng), self.metric)
+            judge, human = metric_both_ways(self._judged, self._draw(rng), self.metric)
             names = [name for name in human if judge.get(name) is not None]
             y, f = (np.array([side[name] for name in names], dtype=np.float64) for side in (human, judge))
             slope = float(np.mean((y - y.mean()) * (f - f.mean()))) / max(float(f.var()), 1e-12)
@@ -223,9 +224,9 @@ class LabelPlanner:
                     part.grades[trace, chunk] = labels.grades[trace, chunk]
                     part.chunk_chances[trace, chunk] = chance
             if unit == "chunks":
-                mean, _ = mean_by_chunks(self.run, part, self.metric, None, judge, {}, alone=False)
+                mean, _ = mean_by_chunks(self._judged, part, self.metric, None, judge, {}, alone=False)
             else:
-                mean, _ = mean_by_traces(self.run, judge, {t: human[t] for t in part.chances}, part, self.metric)
+                mean, _ = mean_by_traces(self._judged, judge, {t: human[t] for t in part.chances}, part, self.metric)
             if mean.interval is not None:
                 halves.append((mean.interval.high - mean.interval.low) / 2)
         return float(np.mean(halves)) if halves else float("inf")

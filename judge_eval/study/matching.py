@@ -1,7 +1,9 @@
 """A run's verdicts beside labels: human ones, or another judge's."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from judge_eval import limits
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.table_reader import light_results, verdict_table
 from judge_eval.runs.columns.verdict_table import (
     NO_LABEL,
     Places,
@@ -20,10 +22,11 @@ from judge_eval.runs.columns.verdict_table import (
     find_ids,
     put_labels,
 )
-from judge_eval.runs.folder.labels import given_labels, people_labels, with_labels
+from judge_eval.runs.folder.labels import given_labels, people_labels
+from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.schema import BINARY, Scale
+from judge_eval.schema import BINARY, Chunk, Scale
 from judge_eval.spelling import option
 from judge_eval.stats.figures_of_agreement import confusion_by_group
 
@@ -37,13 +40,28 @@ def labels_of(run: Run, path: str | Path | None = None) -> Labels:
         on_page = {} if run.folder is None else given_labels(run.folder)
         return read_labels(path, {key: each.label for key, each in on_page.items() if each.label is not None})
     labels = Labels(sources=("the dataset",), people=labels_by_person(run))
-    for result in with_labels(run).results:
+    label_of = label_lookup(run, None)
+    for result in light_results(run):
         for chunk in result.trace.chunks:
-            if chunk.label is not None:
-                labels.grades[result.trace_id, chunk.id] = chunk.label
+            if (label := label_of(result.trace_id, chunk)) is not None:
+                labels.grades[result.trace_id, intern(chunk.id)] = label
     if not labels.grades:
-        raise _no_labels()
+        raise no_labels()
     return labels
+
+
+def label_lookup(run: Run, labels: Labels | None) -> Callable[[str, Chunk | ChunkLine], int | None]:
+    """Return what finds the label of a chunk; None takes those of the dataset and later ones."""
+    if labels is not None:
+        grades = labels.grades
+        return lambda trace, chunk: grades.get((trace, chunk.id))
+    given = {} if run.folder is None else given_labels(run.folder)
+
+    def find(trace: str, chunk: Chunk | ChunkLine) -> int | None:
+        later = given.get((trace, chunk.id)) if given else None
+        return chunk.label if later is None else later.label
+
+    return find
 
 
 def labels_by_person(run: Run) -> dict[str, dict[tuple[str, str], int]]:
@@ -56,7 +74,8 @@ def labels_by_person(run: Run) -> dict[str, dict[tuple[str, str], int]]:
     return people
 
 
-def _no_labels() -> DataError:
+def no_labels() -> DataError:
+    """Return the error of a run without labels."""
     return DataError(
         "the dataset of this run has no labels; name a file of labels (JSONL, CSV, .xlsx or qrels), such "
         "as `judge-eval sample` writes for people to fill in"
@@ -100,9 +119,18 @@ class Pairs:
 
 def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> Scale:
     """Return the scale of labels; see `scale_of_labels`."""
-    grades = labels.grades.values()
+    return scale_of_grades(labels.grades.values(), labels, scale, threshold)
+
+
+def scale_of_grades(grades: Collection[int], labels: Labels | None, scale: Scale, threshold: int | None) -> Scale:
+    """Return the scale that these grades are on, of labels or of the dataset (None)."""
     ends = min(grades, default=0), max(grades, default=0)
-    return scale_of_labels(ends, ", ".join(labels.sources), scale, threshold)
+    return scale_of_labels(ends, source_of(labels), scale, threshold)
+
+
+def source_of(labels: Labels | None) -> str:
+    """Return where labels come from."""
+    return "the dataset" if labels is None else ", ".join(labels.sources)
 
 
 def scale_of_labels(ends: tuple[int, int], source: str, scale: Scale, threshold: int | None) -> Scale:
@@ -140,7 +168,7 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     if labels is None:
         human, source = verdicts.labels, "the dataset"
         if not (human >= 0).any():
-            raise _no_labels()
+            raise no_labels()
     elif isinstance(labels, Run):
         other = verdict_table(labels)
         human, source = _others_grades(verdicts, other), labels.name

@@ -1,9 +1,12 @@
 """A metric under the judge's verdicts and under labels, and how either ranks systems."""
 
-from array import array
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
+from sys import intern
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +14,15 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record
+from judge_eval.runs.columns.table_reader import light_results
 from judge_eval.runs.folder.graded import GradedTrace
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Scale, Trace, Verdict
+from judge_eval.schema import Scale
 from judge_eval.stats import ranking_figures
 from judge_eval.stats.figure import Figure
 from judge_eval.study.matching import label_scale, labels_of
@@ -53,7 +58,7 @@ def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, thr
     judged: list[dict[str, float]] = []
     human: list[dict[str, float]] = []
     for run in runs:
-        mine, theirs = metric_both_ways(run, labels or labels_of(run), metric, threshold)
+        mine, theirs = metric_both_ways(JudgedRun.of(run), labels or labels_of(run), metric, threshold)
         judged.append({t: v for t, v in mine.items() if v is not None})
         human.append(theirs)
     common = sorted(set.intersection(*(set(a) & set(b) for a, b in zip(judged, human, strict=True))))
@@ -73,52 +78,77 @@ def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, thr
     )
 
 
+class JudgedTrace(NamedTuple):
+    """A trace of a run without its texts."""
+
+    graded: GradedTrace
+    chunks: tuple[str, ...]
+    """The ids of its chunks."""
+    cluster: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedRun:
+    """What correcting the means of a run by labels reads of it, read once: some hundred bytes a trace."""
+
+    manifest: Manifest
+    scale: Scale
+    traces: tuple[JudgedTrace, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> JudgedRun:
+        """Read a run."""
+        key = run.manifest.intervals.cluster
+        traces = tuple(
+            JudgedTrace(
+                GradedTrace.of(result.trace, result.outcomes),
+                tuple([intern(chunk.id) for chunk in result.trace.chunks]),
+                cluster_of(result.trace, key),
+            )
+            for result in light_results(run)
+        )
+        return cls(run.manifest, scale_of(run), traces)
+
+    def labels(self, labels: Labels) -> Iterator[list[int | None]]:
+        """Yield the labels of each trace in rank order; None where a chunk has none."""
+        for trace in self.traces:
+            yield [labels.grades.get((trace.graded.id, chunk)) for chunk in trace.chunks]
+
+
 def metric_both_ways(
-    run: Run, labels: Labels, metric: str, threshold: int | None = None
+    run: JudgedRun, labels: Labels, metric: str, threshold: int | None = None
 ) -> tuple[dict[str, float | None], dict[str, float]]:
     """Score every trace under the judge's verdicts, and every fully labelled one under its labels."""
     # By trace id. The value under the verdicts is the expected one if failed verdicts leave it open, None if
-    # there is none.
-    scale = scale_of(run)
-    theirs = label_scale(labels, scale, threshold)
-    own, other = Scorer([metric], scale), Scorer([metric], theirs)
+    # there is none. What a retriever that returned nothing is worth needs no label: such a trace has all it can have.
+    theirs = label_scale(labels, run.scale, threshold)
+    own, other = Scorer([metric], run.scale), Scorer([metric], theirs)
     (name,) = own.names
     if own.metrics[name].spec.claims:
         raise DataError(f"{name} uses claims, but labels grade chunks")
     judge: dict[str, float | None] = {}
     human: dict[str, float] = {}
-    open_, verdicts, sizes = dict[int, GradedTrace](), array("b"), array("l")
-    rows = enumerate(_fully_labelled(run, labels))
+    open_ = dict[int, GradedTrace]()
+    rows = enumerate(zip(run.traces, run.labels(labels), strict=True))
     while block := list(islice(rows, _BLOCK)):
-        for _, (result, _) in block:
-            own.check(result.trace)
-        scores = own.score([(result.trace, result.outcomes) for _, (result, _) in block])
-        for (row, (result, _)), (values, _) in zip(block, scores, strict=True):
-            judge[result.trace_id] = values[name]
-            verdicts.extend(o.grade if o.kind == "verdict" else -1 for o in result.outcomes)
-            sizes.append(len(result.outcomes))
+        graded = [trace.graded for _, (trace, _) in block]
+        for trace in graded:
+            own.check_graded(trace)
+        for (row, _), trace, (values, _) in zip(block, graded, own.score_graded(graded), strict=True):
+            judge[trace.id] = values[name]
             if values[name] is None:
-                open_[row] = GradedTrace.of(result.trace, result.outcomes)
-        labelled = [(result, grades) for _, (result, grades) in block if grades is not None]
-        judged = [(result.trace, _outcomes(result.trace, grades, theirs)) for result, grades in labelled]
-        for (result, _), (values, _) in zip(labelled, other.score(judged), strict=True):
+                open_[row] = trace
+        labelled = [
+            trace.graded._replace(grades=tuple(given), probable=(), expected=(), chances=())
+            for _, (trace, given) in block
+            if None not in given
+        ]
+        for trace, (values, _) in zip(labelled, other.score_graded(labelled), strict=True):
             value = values[name]
             assert value is not None
-            human[result.trace_id] = value
-    expected = expected_scores(own, open_, np.array(verdicts, dtype=np.int8), offsets_of(sizes))
+            human[trace.id] = value
+    verdicts = [-1 if grade is None else grade for trace in run.traces for grade in trace.graded.grades]
+    starts = offsets_of([len(trace.chunks) for trace in run.traces])
+    expected = expected_scores(own, open_, np.array(verdicts, dtype=np.int8), starts)
     judge |= {open_[row].id: values.get(name) for row, values in expected.items()}
     return judge, human
-
-
-def _outcomes(trace: Trace, grades: Sequence[int], scale: Scale) -> list[Verdict]:
-    rows = zip(trace.chunks, grades, strict=True)
-    return [Verdict(chunk_id=chunk.id, grade=grade, relevant=grade >= scale.relevant) for chunk, grade in rows]
-
-
-def _fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
-    """Yield every trace with its labels in rank order; None where a chunk has none."""
-    # What a retriever that returned nothing is worth needs no label: such a trace has all it can have.
-    for result in run.results:
-        row = [labels.grades.get((result.trace_id, chunk.id)) for chunk in result.trace.chunks]
-        complete = [label for label in row if label is not None]
-        yield result, complete if len(complete) == len(row) else None

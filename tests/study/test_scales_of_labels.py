@@ -13,7 +13,7 @@ from judge_eval.study.agree import agree, agree_all
 from judge_eval.study.calibrate import calibrate
 from judge_eval.study.matching import label_scale
 from judge_eval.study.sample import scale_words
-from judge_eval.study.systems import metric_both_ways
+from judge_eval.study.systems import JudgedRun, metric_both_ways
 from tests.support.scales import FIVE, ONE_TO_FIVE, drawn, labels_in
 
 
@@ -36,9 +36,9 @@ def test_agreement_is_a_table_of_the_scale(scale: Scale, tmp_path: Path) -> None
     assert f"kappa_ge{scale.minimum}" not in result.figures
     assert agree(run, labels_in(run)).figures["kappa"].value == pytest.approx(1)
     assert agree_all([run], labels)["alpha_ordinal"].value is not None
-    ours, theirs = metric_both_ways(run, labels, "NDCG@5")
+    ours, theirs = metric_both_ways(JudgedRun.of(run), labels, "NDCG@5")
     assert ours != theirs
-    assert theirs == metric_both_ways(run, labels, "NDCG@5", scale.relevant)[1]
+    assert theirs == metric_both_ways(JudgedRun.of(run), labels, "NDCG@5", scale.relevant)[1]
 
 
 @FIVE

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from judge_eval.runs.folder.lines import NoVerdictLine, PoolLine, TraceLine, VerdictLine
 from judge_eval.schema import Outcome, Trace, TracePool, repeats_of
 
 ChunkNumbers: TypeAlias = tuple[float | None, ...]
@@ -19,7 +20,7 @@ class GradedTrace(NamedTuple):
     """In rank order; None if the verdict failed."""
     total: int | None
     """How many relevant chunks exist."""
-    pool: TracePool | None
+    pool: TracePool | PoolLine | None
     rest: tuple[int, ...]
     """The pool's grades of the chunks that were not retrieved."""
     repeats: tuple[bool, ...]
@@ -34,7 +35,7 @@ class GradedTrace(NamedTuple):
     """Each chunk's probability of each grade."""
 
     @classmethod
-    def of(cls, trace: Trace, outcomes: Sequence[Outcome]) -> GradedTrace:
+    def of(cls, trace: Trace | TraceLine, outcomes: Sequence[Outcome | VerdictLine | NoVerdictLine]) -> GradedTrace:
         """Take from a trace and its outcomes what scoring reads."""
         verdicts = [outcome if outcome.kind == "verdict" else None for outcome in outcomes]
         rest: tuple[int, ...] = ()
@@ -76,7 +77,7 @@ ABSTAINS: Final = "no_res_prob"
 """The key of a chunk's metadata that says with which probability a reader abstains if it has that chunk alone."""
 
 
-def abstentions(trace: Trace) -> ChunkNumbers:
+def abstentions(trace: Trace | TraceLine) -> ChunkNumbers:
     """Return a reader's probabilities to abstain: None if nobody asked, NaN if it failed; empty if nobody asked at all.
 
     A value that is not a probability, such as null, says that the reader failed.

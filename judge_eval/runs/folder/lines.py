@@ -18,6 +18,8 @@ class VerdictLine(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="
     grade: Annotated[int, msgspec.Meta(ge=0, le=limits.GRADE)]
     relevant: bool
     confidence: float | None = None
+    expected_grade: float | None = None
+    grade_probabilities: tuple[float, ...] | None = None
 
 
 class NoVerdictLine(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="no_verdict"):
@@ -39,6 +41,19 @@ class ChunkLine(msgspec.Struct, frozen=True, gc=False):
     metadata: dict[str, Any] = {}
 
 
+class PoolLine(msgspec.Struct, frozen=True, gc=False):
+    """What is read of a `TracePool`."""
+
+    grades: dict[str, int]
+    maximum: int
+
+
+class CallLine(msgspec.Struct, frozen=True, gc=False):
+    """What is read of a `Call`."""
+
+    model: str = ""
+
+
 class TraceLine(msgspec.Struct, frozen=True, gc=False):
     """What is read of a `Trace`."""
 
@@ -47,6 +62,8 @@ class TraceLine(msgspec.Struct, frozen=True, gc=False):
     chunks: tuple[ChunkLine, ...]
     reference: str | None = None
     answer: str | None = None
+    relevant_total: int | None = None
+    pool: PoolLine | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
 
@@ -59,6 +76,7 @@ class ResultLine(msgspec.Struct, frozen=True, gc=False):
     outcomes: tuple[VerdictLine | NoVerdictLine, ...]
     scores: dict[str, float | None]
     trace: TraceLine
+    calls: tuple[CallLine, ...] = ()
 
 
 decode = msgspec.json.Decoder(ResultLine).decode

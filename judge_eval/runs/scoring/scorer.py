@@ -1,7 +1,7 @@
 """From outcomes to scores: the grades of a block of traces as one table, every metric over it."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from judge_eval.metrics.metric import try_metric
 from judge_eval.metrics.ragged import flatten_numbers
 from judge_eval.runs.folder.graded import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
+from judge_eval.runs.folder.lines import PoolLine
 from judge_eval.safe_text import type_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 from judge_eval.spelling import option
@@ -85,19 +86,29 @@ class Scorer:
 
     def check(self, trace: Trace, by_claims: bool | None = None) -> None:
         """Check that a trace has what the metrics need; `by_claims` None takes the scorer's own setting."""
-        by_claims = self.by_claims if by_claims is None else by_claims
         abstains = self._reads_abstention and bool(abstentions(trace) or not trace.chunks)
-        kind = len(trace.chunks), trace.relevant_total, self._on_scale(trace.pool) is not None, by_claims, abstains
+        by_claims = self.by_claims if by_claims is None else by_claims
+        self._check(len(trace.chunks), trace.relevant_total, trace.pool, by_claims, abstains)
+
+    def check_graded(self, trace: GradedTrace) -> None:
+        """Check that a judged trace has what the metrics need."""
+        abstains = self._reads_abstention and bool(trace.abstains or not trace.grades)
+        self._check(len(trace.grades), trace.total, trace.pool, self.by_claims, abstains)
+
+    def _check(
+        self, chunks: int, total: int | None, pool: TracePool | PoolLine | None, by_claims: bool, abstains: bool
+    ) -> None:
+        kind = chunks, total, self._on_scale(pool) is not None, by_claims, abstains
         if kind not in self._faults:
             if len(self._faults) >= KINDS_KEPT:
                 self._faults.clear()
             self._faults[kind] = self._fault(*kind)
         if (fault := self._faults[kind]) is not None:
             field, message = fault
-            if trace.pool is not None and self._on_scale(trace.pool) is None:
-                lowest = min(trace.pool.grades.values(), default=0) if self.scale.minimum else 0
+            if pool is not None and self._on_scale(pool) is None:
+                lowest = min(pool.grades.values(), default=0) if self.scale.minimum else 0
                 message += (
-                    f"; the pool's grades go from {lowest} to {trace.pool.maximum}, the judge's from "
+                    f"; the pool's grades go from {lowest} to {pool.maximum}, the judge's from "
                     f"{self.scale.minimum} to {self.scale.maximum}"
                 )
                 if field == "relevant_total" and self.scale.maximum < 2:
@@ -106,7 +117,7 @@ class Scorer:
                     message += f"; {option('relevant', 2)} says that the pool's grades from 2 up count as relevant"
             raise DataError(message, field=field)
 
-    def _on_scale(self, pool: TracePool | None) -> TracePool | None:
+    def _on_scale(self, pool: TracePool | PoolLine | None) -> TracePool | PoolLine | None:
         scale = self.scale
         if pool is None or pool.maximum != scale.maximum:
             return None
@@ -164,13 +175,22 @@ class Scorer:
         # A metric that the number of relevant chunks cannot serve uses the pool of a trace: the verdicts of what was
         # retrieved, and people's grades of the rest. `failed` collects the errors of metrics that cannot be computed,
         # which then have neither score nor bounds; if None, the first such error is raised.
-        out: list[Scores] = [({}, {}) for _ in judged]
         graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
+        return self.score_graded(graded, failed, lambda: claims_of_judged(judged, claims))
+
+    def score_graded(
+        self,
+        graded: Sequence[GradedTrace],
+        failed: list[MetricError] | None = None,
+        claims: Callable[[], ClaimTable] | None = None,
+    ) -> list[Scores]:
+        """Score judged traces; see `score`. A metric of claims needs their table."""
+        out: list[Scores] = [({}, {}) for _ in graded]
         plain: dict[bool, GradeTable] = {}
         for name, metric in self.metrics.items():
             try:
                 if metric.spec.claims and True not in plain:
-                    plain[True] = self._table_of(graded, claims=claims_of_judged(judged, claims))
+                    plain[True] = self._table_of(graded, claims=None if claims is None else claims())
                 for rows, table in self._tables(metric, graded, plain):
                     self._compute(name, metric, table, [out[row] for row in rows])
             except MetricError as error:
