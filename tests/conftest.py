@@ -39,7 +39,7 @@ FOREIGN = "pytestmark = pytest.mark.foreign"
 def _nothing_negotiated() -> None:
     """No test starts with what another has learned of a server, whose port may be used again."""
     if (memory := sys.modules.get("judge_eval.llm.http.text_server")) is not None:
-        memory.forget_forms()
+        memory.FORMS.clear()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

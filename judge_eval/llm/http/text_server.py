@@ -30,7 +30,7 @@ from judge_eval.wire import Completion, Form, Message, Request, Usage
 FILE = "servers.json"
 KEPT_FOR = timedelta(days=30)
 """Afterwards a server is asked again: it may have learned."""
-_known: dict[str, tuple[str, ...]] = {}
+FORMS: dict[str, tuple[str, ...]] = {}
 """What was negotiated in this process, by server and model."""
 
 
@@ -44,7 +44,7 @@ class LearnedForm:
 
     def recall(self) -> Capabilities:
         """Return what may be sent."""
-        negotiated = _known.get(self.name) or self.noted()[0]
+        negotiated = FORMS.get(self.name) or self.noted()[0]
         return Capabilities.except_for((*self._stated, *negotiated))
 
     def noted(self) -> tuple[tuple[str, ...], str]:
@@ -61,7 +61,7 @@ class LearnedForm:
     def keep(self, can: Capabilities) -> None:
         """Remember what may be sent."""
         names = tuple(name for name in can.dropped if name not in self._stated)
-        _known[self.name] = names
+        FORMS[self.name] = names
         if self.folder is None:
             return
         entry = {"unsupported": names, "date": datetime.now(UTC).date().isoformat()}
@@ -75,11 +75,6 @@ def read_learned(folder: Path | None) -> Mapping[str, Any]:
         value = read_json((folder / FILE).read_bytes()) if folder is not None else None
         return value if isinstance(value, dict) else {}
     return {}
-
-
-def forget_forms() -> None:
-    """Forget what was negotiated in this process."""
-    _known.clear()
 
 
 QUESTION = "A shop opens at nine and closes at five. Is it open at noon? Judge this as the schema says."

@@ -15,7 +15,7 @@ import pytest
 from judge_eval import Evaluator, Trace
 from judge_eval.errors import DeniedError, RefusedError, RequestTooLargeError
 from judge_eval.llm.http.openai import OpenAI, create
-from judge_eval.llm.http.text_server import FILE, QUESTION, forget_forms
+from judge_eval.llm.http.text_server import FILE, FORMS, QUESTION
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.llm.retry import Retried
 from judge_eval.wire import Completion
@@ -326,14 +326,14 @@ def test_what_was_negotiated_is_remembered(tmp_path: Path) -> None:
         assert declined <= 3
         complete(create("m", base_url=server.url), 2)
         assert server.counts["400"] == declined
-        forget_forms()
+        FORMS.clear()
         later = create("m", base_url=server.url)
         later.remember_in(tmp_path)
         complete(later, 2)
         assert server.counts["400"] == declined
         (entry,) = json.loads((tmp_path / FILE).read_text()).values()
         assert entry["unsupported"] == ["temperature"]
-        forget_forms()
+        FORMS.clear()
         entry["date"] = "2020-01-01"
         (tmp_path / FILE).write_text(json.dumps({f"{server.url} m": entry}))
         old = create("m", base_url=server.url)
@@ -346,7 +346,7 @@ def test_what_was_left_out_tells_answers_apart(tmp_path: Path) -> None:
     options = Options(attempts=1)
 
     def calls(*numbers: int, **more: Any) -> int | None:
-        forget_forms()
+        FORMS.clear()
         (tmp_path / FILE).unlink(missing_ok=True)
         asked = [Trace(id=f"q{n}", query="When?", reference="nine", chunks=[f"At nine {n}."]) for n in numbers]
         settings = replace(options, base_url=server.url, **more)
