@@ -11,6 +11,7 @@ from judge_eval import EvalRun
 from judge_eval.runs.judging.merge import merge
 from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import data_of
+from tests.support.runs import rewrite_manifest
 from tests.support.serving import judge, rows
 
 
@@ -68,8 +69,7 @@ def test_a_resumed_run_keeps_its_baseline_or_takes_the_new_one(place: dict[str, 
     for given, expected in ((None, place["main"].id), (run.id, run.id)):
         folder = run.folder
         assert folder is not None
-        manifest = json.loads((folder / "manifest.json").read_text())
-        (folder / "manifest.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+        rewrite_manifest(folder, status="interrupted")
         again = judge(rows()[:6], place["out"], resume=folder, baseline=given)
         assert again.manifest.baseline == expected
 

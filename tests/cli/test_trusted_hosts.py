@@ -20,6 +20,7 @@ from tests.support.batch_server import BatchServer
 from tests.support.chat_server import ChatServer
 from tests.support.command import CommandResult
 from tests.support.desk import Desk
+from tests.support.runs import rewrite_manifest
 
 HOST = "judge.example"
 KEY = "sk-do-not-send-0123456789"
@@ -244,9 +245,7 @@ def test_a_baseline_in_a_manifest_is_an_id(desk: Desk, server: ChatServer) -> No
     assert desk("run", "traces.jsonl", "--model", "fake/overlap", "--cache", "none", "-q").code == 0
     (folder,) = Path("runs").iterdir()
     for planted_there in (f"http://{HOST}:{urlsplit(server.url).port}/runs/x", "../elsewhere", "latest"):
-        manifest = json.loads((folder / "manifest.json").read_text())
-        manifest["baseline"] = planted_there
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        rewrite_manifest(folder, baseline=planted_there)
         done = desk("report", "latest", "-o", "r.html")
         assert done.code == 0, done.err
         assert server.connections == 0

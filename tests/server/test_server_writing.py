@@ -153,10 +153,9 @@ def test_limits_are_clear_4xx(tmp_path: Path) -> None:
         assert ask(post, method="POST", raw=b"[" * 15_000)[0] in (400, 422)
         assert ask(post, method="POST", raw=b'{"traces": [{"query": "\\ud800", "chunks": []}]}')[0] == 422
         assert ask(post, method="POST", raw=b'{"traces": [{"query": NaN, "chunks": []}]}')[0] == 422
-        stuck = {"id": str(uuid.uuid4()), "status": "submitted"}
         run = judge(rows()[:1], tmp_path)
         assert run.folder is not None
-        held = run.manifest.model_copy(update=stuck)
+        held = run.manifest.under_way("submitted").replace(id=str(uuid.uuid4()))
         (run.folder / "manifest.json").write_bytes(held.model_dump_json(indent=2).encode())
         (run.folder / "submission.jsonl").write_text("")
         with (run.folder / ".lock").open("wb") as lock:

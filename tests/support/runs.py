@@ -10,6 +10,8 @@ from typing import Any
 from judge_eval.errors import FatalCallError
 from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.runs.folder.integrity import with_digests
+from judge_eval.runs.folder.records import Manifest
 from judge_eval.schema import Trace
 
 
@@ -64,3 +66,10 @@ def leave_failed(data: Path, label: str | None = None) -> None:
     backend = FakeBackend(lambda _: next(replies, FatalCallError("the key expired")))
     with suppress(FatalCallError), Evaluator(backend, cache=False) as evaluator:
         evaluator.evaluate(data, out="runs", label=label)
+
+
+def rewrite_manifest(folder: Path, **changes: Any) -> None:
+    """Change fields of a run's manifest as its author can: with a new digest."""
+    path = folder / "manifest.json"
+    manifest = Manifest.from_json(path.read_bytes()).replace(**changes)
+    path.write_text(with_digests(manifest, manifest.files).model_dump_json(indent=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from judge_eval import EvalRun, Evaluator
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import filtered
 from tests.support.reports import compare_report, run_report
+from tests.support.runs import rewrite_manifest
 from tests.support.serving import ask, scripted, serving
 
 pytestmark = pytest.mark.browser
@@ -68,13 +68,13 @@ def judged(root: Path | None, k: int, verdict: bool) -> EvalRun:
 def tampered(root: Path, run: EvalRun) -> None:
     """Let the run's manifest say hostile things of judge, prompt, model and machine, as an upload can."""
     assert run.folder is not None
-    path = root / run.folder.name / "manifest.json"
-    manifest = json.loads(path.read_text())
-    text = evil(0, "manifest")
-    manifest["judge"] |= {"prompt": {"id": text, "version": text, "digest": text}, "name": text}
-    manifest["backend"] |= {"provider": text, "model": text, "base_url": text}
-    manifest["environment"] = {text: text, "git": {text: text}}
-    path.write_text(json.dumps(manifest))
+    manifest, text = run.manifest, evil(0, "manifest")
+    rewrite_manifest(
+        root / run.folder.name,
+        judge=manifest.judge | {"prompt": {"id": text, "version": text, "digest": text}, "name": text},
+        backend=manifest.backend | {"provider": text, "model": text, "base_url": text},
+        environment={text: text, "git": {text: text}},
+    )
 
 
 @pytest.fixture(scope="module")
