@@ -95,8 +95,6 @@ class Joined:
     """The first of them."""
     doubts: tuple[str, ...] = ()
     """What a reader should know of how it was joined."""
-    origins: tuple[Places, ...] = ()
-    """By run, where its results of the questions are, if it was just made of runs alone."""
 
     def span(self, row: int) -> range:
         """Return the places of a question's chunks."""
@@ -345,7 +343,6 @@ class Join:
             n_conflicts=len(self.disputed),
             conflicts=tuple(self._settle(rows, starts, grades)),
             doubts=tuple(notes),
-            origins=tuple(np.array(rows, dtype=np.int64).T),
         )
 
     def _kept(self, what: str, row: tuple[int, ...]) -> Any:
