@@ -56,6 +56,8 @@ class Setting:
     """The function of `cli.flags.completion` that the shell calls on Tab."""
     changes_verdict: bool = False
     """Whether another value may bring other verdicts: then a batch keeps it, and a resume refuses another."""
+    to_server: bool = False
+    """Whether what makes the backend of a model takes it, by the same name."""
     common: bool = False
     """Whether `-h` shows it; `--help` shows all."""
     hidden: bool = False

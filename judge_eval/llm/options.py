@@ -52,7 +52,7 @@ class Options:
         ConfigError: A number is out of its range, or a parameter cannot be sent.
     """
 
-    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True)] = None
+    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True, to_server=True)] = None
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
     fleet: Annotated[
         tuple[str, ...],
@@ -66,7 +66,7 @@ class Options:
             read=_fleet,
         ),
     ] = ()
-    key_env: str | None = None
+    key_env: Annotated[str | None, Setting(flag=False, to_server=True)] = None
     """The environment variable that holds the server's key; the provider's own if None."""
     params: Annotated[
         Mapping[str, Any],
@@ -78,6 +78,7 @@ class Options:
             type=list[str] | None,
             read=_params,
             changes_verdict=True,
+            to_server=True,
             common=True,
         ),
     ] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class Options:
             type=list[str] | None,
             read=lambda names: tuple(names or ()),
             changes_verdict=True,
+            to_server=True,
         ),
     ] = ()
     """What the server does not take, as `docs/providers.md` names it; what else it declines is negotiated."""
@@ -101,11 +103,16 @@ class Options:
             env=True,
             type=str | None,
             read=_words,
+            to_server=True,
         ),
     ] = ()
     """The command, word by word, that prints the key: a line, or JSON with a token and its end."""
-    concurrency: Annotated[int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True)] = 256
-    timeout: Annotated[float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False))] = 120.0
+    concurrency: Annotated[
+        int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True, to_server=True)
+    ] = 256
+    timeout: Annotated[
+        float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False), to_server=True)
+    ] = 120.0
     max_reply: Annotated[
         int,
         _kept(
@@ -115,6 +122,7 @@ class Options:
             type=float,
             unit=1_000_000,
             range=Range(0.000001, 10_000, whole=False),
+            to_server=True,
         ),
     ] = MOST_BYTES
     rpm: Annotated[

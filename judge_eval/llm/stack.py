@@ -19,12 +19,13 @@ from judge_eval.llm.circuit_breaker import CircuitBreaker
 from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.limit import Limited, QuotaGate, run_gate
 from judge_eval.llm.load_balancer import LoadBalancer
-from judge_eval.llm.options import MOST_BYTES, Options, Otel
+from judge_eval.llm.options import Options, Otel
 from judge_eval.llm.request_splitter import RequestSplitter
 from judge_eval.llm.retry import Retried
 from judge_eval.llm.tracing import Traced
 from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
+from judge_eval.settings import settings_of
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
 from judge_eval.user_text import is_address
@@ -289,20 +290,13 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
 
 
 def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the options of a provider, and the names of those at their default."""
-    values = {
-        "base_url": base_url,
-        "timeout": options.timeout,
-        "concurrency": options.concurrency,
-        "params": options.params,
-        "max_reply": options.max_reply,
-        "unsupported": options.unsupported,
-        "key_command": options.key_command,
-    }
-    if options.key_env is not None:
-        values["key_env"] = options.key_env
-    defaults = {"max_reply": MOST_BYTES, "unsupported": (), "key_command": ()}
-    return values, tuple(name for name, default in defaults.items() if values[name] == default)
+    """Return the options that the backend of a model takes, and the names of those at their default."""
+    usual = Options()
+    names = [name for name, setting in settings_of(Options).items() if setting.to_server]
+    values = {name: getattr(options, name) for name in names} | {"base_url": base_url}
+    if options.key_env is None:
+        del values["key_env"]
+    return values, tuple(name for name, value in values.items() if value == getattr(usual, name))
 
 
 def _sealed(backend: Backend, server: Backend, store: Store | None) -> Backend:

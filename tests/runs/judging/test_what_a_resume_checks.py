@@ -20,7 +20,7 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.runs.folder.describing import differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.server.server_settings import Serving
+from judge_eval.server.server_settings import ServerLimits, Serving
 from judge_eval.settings import settings_of
 
 SERVER = "http://127.0.0.1:9/v1"
@@ -61,6 +61,7 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "max_calls": ({"max_tokens": 0}, None),
     "warm_prefix": ({}, True),
     "key_command": ({}, ("echo", "sk-y")),
+    "key_env": ({}, "OPENAI_API_KEY"),
     "otel": ({}, "on"),
     # data
     "format": ({}, "traces"),
@@ -84,7 +85,7 @@ NEGOTIATED = {"unsupported"}
 ELSEWHERE = {"offline", "record", "replay"}
 """Where answers come from: an answer says itself which request it is for."""
 AFTERWARDS = {
-    *(field.name for record in (KeepingFlags, RunningFlags, Gates, Serving) for field in fields(record)),
+    *(field.name for record in (KeepingFlags, RunningFlags, Gates, Serving, ServerLimits) for field in fields(record)),
     *("metrics", "interval", "cluster", "by", "origin"),
 }
 """What names, keeps, drives or scores a run; metrics are compared by name."""
