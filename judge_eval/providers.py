@@ -15,7 +15,7 @@ from pydantic import Field
 from judge_eval.errors import ConfigError
 from judge_eval.record import Record
 from judge_eval.spelling import option
-from judge_eval.trust import check_address, check_owned, hosts_of, is_loopback, user_config
+from judge_eval.trust import check_address, check_owned, hosts_of, user_config
 from judge_eval.user_text import read_toml
 
 KeyHeader: TypeAlias = Literal["authorization", "api-key", "x-api-key", "x-goog-api-key"]
@@ -65,12 +65,6 @@ class ProviderEntry(Record):
             return ()
         filled = (_fill(address, "model")[0] for address in self.addresses)
         return tuple(dict.fromkeys(host for address in filled for host in hosts_of(address)))
-
-    @property
-    def local(self) -> bool:
-        """Whether the server runs on this machine."""
-        host = urlsplit(self.address("model")).hostname if not self.variables else None
-        return host is not None and is_loopback(host)
 
     @property
     def variables(self) -> tuple[str, ...]:
