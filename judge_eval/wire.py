@@ -459,11 +459,11 @@ class Request:
         return filled(Request, {**part.__dict__, "held_by": tuple(map(len, by_passage[start:end]))})
 
 
-def sealed(request: Request, secret: bytes) -> Request:
+def with_secret_fences(request: Request, secret: bytes) -> Request:
     """Return a request as it is sent: the same digest, its fences marked from a secret where the form can.
 
-    A form can if it has a method `sealed`, which returns the same form with marks that cannot be told
+    A form can if it has a method `with_secret_fences`, which returns the same form with marks that cannot be told
     without the secret.
     """
-    seal: Callable[[bytes], Form] | None = getattr(request.form, "sealed", None)
-    return request if seal is None else filled(Request, {**request.__dict__, "form": seal(secret)})
+    marked: Callable[[bytes], Form] | None = getattr(request.form, "with_secret_fences", None)
+    return request if marked is None else filled(Request, {**request.__dict__, "form": marked(secret)})

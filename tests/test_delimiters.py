@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judge_eval.delimiters import DIGITS, KEPT_IN, PUBLIC, nonces_of, process_secret, stored_secret
 from judge_eval.prompts import load_form
-from judge_eval.wire import Passage, Request, sealed
+from judge_eval.wire import Passage, Request, with_secret_fences
 from tests.support.command import ROOT
 
 TEXT = st.text(alphabet="0123456789 <>/chunk", max_size=60)
@@ -49,12 +49,12 @@ def test_marks_follow_from_their_own_block() -> None:
     assert nonces_of(b"other", [["question"], ["one chunk"]]) != first
 
 
-def test_sealing_changes_the_marks_and_nothing_else() -> None:
-    """A sealed request has the same digest and texts; its marks are others for every secret."""
+def test_a_secret_changes_the_marks_and_nothing_else() -> None:
+    """A request marked from a secret has the same digest and texts; its marks are others for every secret."""
     form = load_form("listwise/support/binary")
     passages = (Passage("One."), Passage("Two.", "Title"))
     request = Request(form=form, query="q", passages=passages, max_tokens=9, reference="r")
-    first, same, other = (sealed(request, secret) for secret in (b"1" * 32, b"1" * 32, b"2" * 32))
+    first, same, other = (with_secret_fences(request, secret) for secret in (b"1" * 32, b"1" * 32, b"2" * 32))
     assert first.digest == request.digest
     assert first.form.digest == form.digest
     assert first.messages == same.messages != other.messages

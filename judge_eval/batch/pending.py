@@ -39,7 +39,7 @@ from judge_eval.safe_text import public_url
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
 from judge_eval.user_text import prompt_name
-from judge_eval.wire import Completion, Reply, Request, sealed
+from judge_eval.wire import Completion, Reply, Request, with_secret_fences
 
 _TO_COME = CallError("the answer is to come")
 """Stands for an answer that is not there yet; what the plan asks on the strength of it is not open."""
@@ -200,7 +200,7 @@ class Session:
 
     def body(self, request: Request) -> bytes:
         """Return the JSON body of a request as it is sent."""
-        return self.backend.body(sealed(request, self._secret()))
+        return self.backend.body(with_secret_fences(request, self._secret()))
 
     @property
     def source(self) -> Replayable:

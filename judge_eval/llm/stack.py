@@ -29,7 +29,7 @@ from judge_eval.settings import settings_of
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
 from judge_eval.user_text import is_address
-from judge_eval.wire import Completion, Request, Usage, sealed
+from judge_eval.wire import Completion, Request, Usage, with_secret_fences
 
 
 @dataclass
@@ -206,7 +206,7 @@ def build_stack(
             inner = Limited(
                 inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm, total=None if fleet else total
             )
-        inner = _sealed(inner, server, store)
+        inner = _with_secret_fences(inner, server, store)
         if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
             inner = Budgeted(
                 inner,
@@ -299,10 +299,10 @@ def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, 
     return values, tuple(name for name, value in values.items() if value == getattr(usual, name))
 
 
-def _sealed(backend: Backend, server: Backend, store: Store | None) -> Backend:
+def _with_secret_fences(backend: Backend, server: Backend, store: Store | None) -> Backend:
     from judge_eval.llm.fake.fake_backend import FakeBackend
 
-    return backend if isinstance(server, FakeBackend) else Sealing(backend, secret_beside(store))
+    return backend if isinstance(server, FakeBackend) else SecretFences(backend, secret_beside(store))
 
 
 def open_store(cache: str | Path, timeout: float = 60.0) -> Store:
@@ -361,7 +361,7 @@ class Routed:
         return backend
 
 
-class Sealing(Wrapper):
+class SecretFences(Wrapper):
     """A backend whose requests carry marks that no chunk's author can know.
 
     Its wrappers (cache, recording, spans) see marks that follow from the texts alone, so keys and
@@ -373,5 +373,5 @@ class Sealing(Wrapper):
         self._secret = secret
 
     async def complete(self, request: Request) -> Completion:
-        """Ask the backend inside, with a sealed request."""
-        return await self.inner.complete(sealed(request, self._secret()))
+        """Ask the backend inside, with fences that follow from the secret."""
+        return await self.inner.complete(with_secret_fences(request, self._secret()))

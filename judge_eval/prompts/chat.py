@@ -17,7 +17,7 @@ class FencedForm(PromptedForm):
     """A form that shows passages between fences.
 
     Each fence carries a mark that follows from what it fences, so requests are stable for caches, and that
-    occurs in none of their texts. What is sent to a server is `sealed`: its marks follow from a secret too.
+    occurs in none of their texts. What is sent to a server is marked from a secret too (`with_secret_fences`).
     The contract, the form of the reply in words, follows the system text in the same message.
     """
 
@@ -46,7 +46,7 @@ class FencedForm(PromptedForm):
         ]
         return own, "\n".join(blocks)
 
-    def sealed(self, secret: bytes) -> Self:
+    def with_secret_fences(self, secret: bytes) -> Self:
         """Return the same form, with the same digest, whose marks cannot be told without the secret."""
         if self._key == secret:
             return self

@@ -15,7 +15,7 @@ from judge_eval.delimiters import KEPT_IN
 from judge_eval.judges.kinds import make_judge
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.llm.options import Options
-from judge_eval.wire import Request, sealed
+from judge_eval.wire import Request, with_secret_fences
 from tests.support.batch_server import BatchServer
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
@@ -84,7 +84,7 @@ def test_no_forged_fence_is_a_real_one(server: ChatServer, tmp_path: Path, mode:
         assert not public & set(real)
         if cache:
             secret = (tmp_path / "cache" / KEPT_IN).read_bytes()
-            assert sealed(request, secret).messages[1].content == content
+            assert with_secret_fences(request, secret).messages[1].content == content
 
 
 def sorted_by(trace: Trace, contents: list[str]) -> list[str]:
@@ -165,7 +165,7 @@ def test_a_batch_is_written_with_secret_marks(tmp_path: Path) -> None:
     text = (tmp_path / "batch" / "round-1" / "part-0001.jsonl").read_text()
     secret = (tmp_path / "cache" / KEPT_IN).read_bytes()
     for request in asked_about(trace, "pointwise"):
-        for public, real in zip(request.messages[1:], sealed(request, secret).messages[1:], strict=True):
+        for public, real in zip(request.messages[1:], with_secret_fences(request, secret).messages[1:], strict=True):
             marks = [{mark for _, _, mark in FENCE.findall(each.content)} for each in (public, real)]
             assert all(mark in text for mark in marks[1])
             assert not any(mark in text for mark in marks[0])
