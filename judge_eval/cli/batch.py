@@ -10,7 +10,7 @@ import typer
 
 from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
 from judge_eval.cli.flags.common import Json, Quiet, check_claims
-from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -21,7 +21,9 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 
 BatchFolder = Annotated[Path, typer.Argument(help="The batch's folder.")]
-OneServer: TypeAlias = Annotated[CallingFlags, only("fleet")]
+_AS_EXPORTED = without("params", "unsupported", "record", "replay")
+"""The batch keeps what was asked; the configuration may say something else by now."""
+OneServer: TypeAlias = Annotated[CallingFlags, only("fleet"), _AS_EXPORTED]
 """The server of the batches; the configuration says the rest."""
 
 
@@ -179,7 +181,7 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="The batch's folder.")],
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Annotated[KeepingFlags, MADE],
-    calling: Annotated[CallingFlags, only("cache", "fleet", "concurrency")],
+    calling: Annotated[CallingFlags, only("cache", "fleet", "concurrency"), _AS_EXPORTED],
     running: Annotated[RunningFlags, only("max_failures")],
     replies: Annotated[list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")] = None,
     finish: Annotated[

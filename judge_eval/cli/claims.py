@@ -37,7 +37,7 @@ def claims(
     data: TracesFile,
     reading: Annotated[ReadOptions, only("format", "map")],
     judging: Annotated[JudgingFlags, only("model"), _SPLITTER],
-    selection: Annotated[Selection, only("limit", "seed", "on_invalid")],
+    selection: Annotated[Selection, only("limit", "seed", "on_invalid"), without("claims")],
     calling: HowCalled,
     output: Annotated[
         Path | None, output_flag("The file to write (.jsonl): missing entries are added; standard output if not given.")

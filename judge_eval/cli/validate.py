@@ -16,12 +16,15 @@ from judge_eval.safe_text import one_line
 from judge_eval.user_text import prompt_name
 from judge_eval.views.tones import BAD, GOOD
 
+_ASKS = without("model", "judge", "layout", "evidence", "blank", "confidence", "repeat", "vote")
+"""Who judges says nothing of the data."""
+
 
 @verb
 def validate(
     data: TracesFile,
     reading: Annotated[ReadOptions, without("depth")],
-    judging: Annotated[JudgingFlags, only("prompt", "mode")],
+    judging: Annotated[JudgingFlags, only("prompt", "mode"), _ASKS],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     most: Annotated[int, "How many errors to print."] = 20,
 ) -> None:

@@ -98,6 +98,14 @@ def test_an_option_of_other_verbs_says_where_it_goes(words: tuple[str, ...], adv
     assert advice in line
 
 
+def test_the_file_of_claims_in_the_configuration_can_be_made(desk: Desk, data: Path) -> None:
+    """`claims` writes the file that the configuration names for runs; it does not read it first."""
+    (desk.folder / "judge_eval.toml").write_text('claims = "c.jsonl"\n')
+    done = desk("claims", data, "--model", "fake/overlap", "-o", "c.jsonl", "-q")
+    assert done.code == 0, done.err
+    assert (desk.folder / "c.jsonl").exists()
+
+
 def test_a_key_and_a_variable_name_the_bad_value(desk: Desk, data: Path) -> None:
     """A value that is out of range is refused before anything is judged, with the file that sets it."""
     (desk.folder / "judge_eval.toml").write_text("timeout = -1\n")
@@ -127,6 +135,17 @@ def test_a_batch_refuses_two_base_urls(words: tuple[str, ...], desk: Desk, data:
     done = desk(*words, data, "--model", "openai/m", *both, *more, **KEY)
     assert done.code == 2
     assert "a batch has one server" in done.err
+
+
+def test_a_batch_keeps_the_parameters_that_it_was_exported_with(desk: Desk, data: Path) -> None:
+    """A configuration that changed between export and import does not change what the imported verdicts are of."""
+    with ChatServer() as server:
+        flags = ("--model", "openai/m", "--base-url", server.url)
+        assert desk("batch", "export", data, *flags, "-p", "seed=1", "--out", "b", **KEY).code == 0
+        (desk.folder / "judge_eval.toml").write_text("param = { seed = 2 }\n")
+        assert desk("batch", "import", "b", "--finish", "missing", **KEY).code == 3
+    (manifest,) = (desk.folder / "runs").glob("*/manifest.json")
+    assert json.loads(manifest.read_text())["backend"]["params"]["seed"] == 1
 
 
 def test_the_last_model_counts(desk: Desk, data: Path) -> None:
