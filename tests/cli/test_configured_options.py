@@ -145,7 +145,7 @@ def test_a_batch_keeps_the_parameters_that_it_was_exported_with(desk: Desk, data
         (desk.folder / "judge_eval.toml").write_text("param = { seed = 2 }\n")
         assert desk("batch", "import", "b", "--finish", "missing", **KEY).code == 3
     (manifest,) = (desk.folder / "runs").glob("*/manifest.json")
-    assert json.loads(manifest.read_text())["backend"]["params"]["seed"] == 1
+    assert json.loads(manifest.read_text())["backend"]["params"]["seed"] == "1"
 
 
 def test_the_last_model_counts(desk: Desk, data: Path) -> None:
