@@ -4,6 +4,7 @@ import json
 
 from judge_eval import Pool
 from judge_eval.data.collection import read_qrels
+from tests.support.blocks_of_pages import data_of
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
@@ -20,8 +21,9 @@ def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     assert "| text | Recall@5 of the pool | 0.7895 |" in (desk.folder / "p.md").read_text()
     page = (desk.folder / "p.html").read_text()
     assert "<title>Pool of 2 runs: text, title</title>" in page
-    assert "██████" in page
-    assert "●" in page
+    shown = json.dumps(data_of(page), ensure_ascii=False)
+    assert "<i></i>" * 6 in shown  # a bar
+    assert "●" in shown
     qrels = read_qrels(desk.folder / "p.qrels")
     assert qrels == {q: grades for q, grades in Pool.load(desk.folder / "p.json").qrels.items() if grades}
     beside = json.loads((desk.folder / "p.qrels.json").read_text())
