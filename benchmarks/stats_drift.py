@@ -40,7 +40,8 @@ def drift_alarms(
     how = "pointwise" if size == 1 else f"lists of {size}"
     how += f", {noise:.0%} noise" + (f", {mood:.0%} of replies err as a whole" if mood else "")
     what = f"drift seen: fall of {fall:.1%}" if fall else "drift, false alarms"
-    bounds = (None, None) if fall else (0.0, LEVEL)
+    error = (LEVEL * (1 - LEVEL) / simulations) ** 0.5
+    bounds = (None, None) if fall else (0.0, LEVEL + 3 * error)
     return [Line(f"{what}, {how}", alarms / simulations, simulations, *bounds)]
 
 
