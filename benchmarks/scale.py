@@ -1,4 +1,4 @@
-"""Time and memory of a large run: shards, merge, loading, scoring again, comparing, reporting, measuring.
+"""Time and memory of a large run: shards, merge, loading, scoring again, comparing, reporting, measuring, its page.
 
 `python -m benchmarks.scale --traces 1000000 --chunks 10 --shards 4` is the bound: every step under 1 GB.
 Each step is a process of its own, measured by the system's accounting of that process. The second run of the
@@ -37,7 +37,17 @@ from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.eval_run import EvalRun
 print(rescore(EvalRun.load(sys.argv[1]), ["AP@5", "MRR"])["MRR"])
 """
-TURN = "import sys; from benchmarks.scale import turned; turned(sys.argv[1], sys.argv[2])"
+SERVE = """
+import sys
+from pathlib import Path
+from judge_eval.pages.runpage import run_page
+from judge_eval.server.library import Library
+folder = Path(sys.argv[1])
+library = Library(folder.parent)
+table = library.table(library.runs()[0][1].id)
+print(len(table.rows), len(run_page(table)["slices"]))
+"""
+TURN = "import sys; from benchmarks.scale import turned; turned(*sys.argv[1:])"
 
 
 def main() -> None:
@@ -83,11 +93,30 @@ def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
 
 def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
     """Compare, measure against labels, and report."""
+    third = base / "third"
+    if not third.exists():
+        measure("the third run", size, "-c", TURN, run, third, 7)
+        labels(base / "labels.jsonl", json.loads((run / MANIFEST).read_bytes())["tally"]["traces"], run)
     measure(f"compare, {how}", size, "-m", "judge_eval", "compare", run, other)
+    measure(f"compare A B C, {how}", size, "-m", "judge_eval", "compare", run, other, third)
     measure(f"agree, {how}", size, "-m", "judge_eval", "agree", run)
+    measure(f"correct, {how}", size, "-m", "judge_eval", "correct", run, "--labels", base / "labels.jsonl")
+    measure(f"the page in serve, {how}", size, "-c", SERVE, run)
     report = ("-m", "judge_eval", "report", "--cache", "none", "-o")
     measure(f"report, {how}", size, *report, base / "run.html", run)
     measure(f"report A B, {how}", size, *report, base / "compare.html", run, other)
+    measure(f"report A B C, {how}", size, *report, base / "matrix.html", run, other, third)
+
+
+def labels(path: Path, traces: int, run: Path) -> None:
+    """Write labels of a tenth of the traces, as people give them."""
+    rng = random.Random(1)
+    chosen = set(rng.sample(range(traces), max(20, traces // 10)))
+    with path.open("w") as file:
+        for result in EvalRun.load(run).results:
+            for chunk in result.trace.chunks if result.position in chosen else ():
+                label = {"trace_id": result.trace_id, "chunk_id": chunk.id, "label": rng.randint(0, 1)}
+                file.write(json.dumps(label) + "\n")
 
 
 def write(path: Path, traces: int, chunks: int) -> None:
@@ -102,15 +131,15 @@ def write(path: Path, traces: int, chunks: int) -> None:
             file.write(json.dumps(trace) + "\n")
 
 
-def turned(folder: str, out: str) -> None:
-    """Write a second run: the first one, with the verdicts of every tenth trace turned round."""
+def turned(folder: str, out: str, every: str = "10") -> None:
+    """Write another run: the first one, with the verdicts of every tenth trace (or so) turned round."""
     run, target = EvalRun.load(folder), Path(out)
     target.mkdir(parents=True)
     scorer = Scorer(run.manifest.metrics, scale_of(run))
     index, offset = Index(scorer.names), 0
     with (target / RESULTS).open("wb") as file:
         for result in run.results:
-            if result.position % 10 == 0:
+            if result.position % int(every) == 0:
                 outcomes = [
                     o.model_copy(update={"grade": 1 - o.grade, "relevant": not o.relevant})
                     if o.kind == "verdict"
@@ -124,7 +153,7 @@ def turned(folder: str, out: str) -> None:
             index.add(result, offset, len(line))
             file.write(line)
             offset += len(line)
-    update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer)}
+    update = {"id": str(uuid.uuid4()), "label": f"every {every}", "aggregates": aggregate_all(index, scorer)}
     manifest = finished_manifest(run.manifest.model_copy(update=update), target)
     (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 

@@ -115,7 +115,7 @@ def _restored(run: Run, arrays: Any) -> tuple[Table, JSON]:
 def _table(run: Run, columns: VerdictTable, texts: Iterable[Sequence[str]]) -> Table:
     """Make a table of what is known, without reading the results."""
     table = Table.__new__(Table)
-    table.run, table.most, table.watch, table.columns = run, None, None, columns
+    table.run, table.most, table.watch, table.columns, table.texts = run, None, None, columns, []
     table.scale, table.places = scale_of(run), list(range(len(columns)))
     table.rows = table.rows_of(table.places, ((id_, query) for id_, query in texts))
     return table

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.comparison import Change
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable
+from judge_eval.runs.columns.table_reader import AnyResult, verdict_table
+from judge_eval.runs.columns.verdict_table import VerdictTable, id_hashes
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -148,8 +148,9 @@ def lead_first(names: tuple[str, ...]) -> tuple[str, ...]:
 class Table:
     """The rows of a run with the columns that its figures are made of.
 
-    Where all of its rows are wanted the questions are read besides the table. A run with more than `most` traces has
-    rows of those that need a look first: those without a value, then those with the worst score.
+    Ids and questions are kept as the table is read; if it is known already, they are read for the rows alone. A run
+    with more than `most` traces has rows of those that need a look first: those without a value, then those with the
+    worst score.
     """
 
     run: Run
@@ -160,11 +161,15 @@ class Table:
     places: list[int] = field(init=False, default_factory=list)
     """Where each row's trace stands among the results."""
     columns: VerdictTable = field(init=False)
+    texts: list[tuple[str, str]] = field(init=False, default_factory=list, repr=False)
+    """Ids and questions of all traces, in order; empty if they are not at hand."""
     scale: Scale = field(init=False)
 
     def __post_init__(self) -> None:
         self.scale = scale_of(self.run)
-        self.columns = verdict_table(self.run, watch=self.watch)
+        self.columns = verdict_table(self.run, take=self._take)
+        if not np.array_equal(id_hashes(id_ for id_, _ in self.texts), self.columns.ids):
+            self.texts.clear()
         if self.most is not None and len(self.columns) > self.most:
             scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
             if self.metrics and less_is_better(self.metrics[0]):
@@ -213,10 +218,19 @@ class Table:
     def take(self, places: Sequence[int]) -> None:
         """Hold the rows of these traces, and no others."""
         self.places = sorted(places)
+        if len(self.texts) == len(self.columns):
+            self.rows = self.rows_of(self.places, (self.texts[place] for place in self.places))
+            return
         results = self.run.results
         plain = Run(self.run.manifest, results.plain) if isinstance(results, Labelled) else self.run
         asked = plain.questions(np.array(self.places, dtype=np.int64))
         self.rows = self.rows_of(self.places, ((each.id, each.query) for each in asked))
+
+    def _take(self, result: AnyResult) -> None:
+        """Keep what rows show of a result, while the table is made."""
+        self.texts.append((result.trace_id, short_query(result.trace.query)))
+        if self.watch is not None and len(self.texts) % 1000 == 0:
+            self.watch(len(self.texts))
 
     def rows_of(self, places: Sequence[int], texts: Iterable[tuple[str, str]]) -> list[TraceRow]:
         """Make the rows of some traces, of which `texts` are the ids and questions."""

@@ -13,6 +13,7 @@ from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
@@ -84,6 +85,7 @@ def correct(
     means: dict[str, Corrected] = {}
     notes: list[str] = []
     refused: list[DataError] = []
+    table = verdict_table(run)  # checks the file as it reads it
     judged = JudgedRun.of(run)
     if empty := sum(not trace.chunks for trace in judged.traces):
         notes.append(f"{empty} traces without chunks are counted; their value needs no label")
@@ -134,7 +136,7 @@ def correct(
         run=run.name,
         labels=", ".join(labels.sources),
         means=means,
-        rate=None if sequential else _rate(run, labels, threshold),  # its interval holds at one look
+        rate=None if sequential else _rate(run, table, labels, threshold),  # its interval holds at one look
         notes=tuple(notes),
     )
 
@@ -219,12 +221,11 @@ def mean_by_chunks(
         raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
-def _rate(run: Run, labels: Labels, threshold: int | None) -> CorrectedRate | None:
+def _rate(run: Run, table: VerdictTable, labels: Labels, threshold: int | None) -> CorrectedRate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len({*labels.chances.values(), *labels.chunk_chances.values()}) > 1:
         return None
     pairs, cut = match_labels(run, labels, threshold), scale_of(run).relevant
-    table = verdict_table(run)
     there = table.grades >= 0
     judged, traces = (table.grades[there] >= cut).astype(int).tolist(), table.rows[there].tolist()
     human = (pairs.human >= pairs.scale.relevant).astype(int).tolist()

@@ -1,6 +1,7 @@
 """Reading the table of a run, once: from its Parquet files if they match the results, else from these."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.runs.columns.parquet import table_from_parts
@@ -11,6 +12,7 @@ from judge_eval.runs.folder.lines import ResultLine, decode
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 
+AnyResult: TypeAlias = TraceResult | ResultLine
 _TABLES: WeakKeyDictionary[Sequence[TraceResult], dict[str, VerdictTable]] = WeakKeyDictionary()
 """The tables of results that are in use, by the key of their clusters."""
 
@@ -21,7 +23,7 @@ def verdict_table(
     cluster: str | None = None,
     *,
     labels: bool = False,
-    watch: Callable[[int], None] | None = None,
+    take: Callable[[AnyResult], None] | None = None,
 ) -> VerdictTable:
     """Return the table of a run.
 
@@ -30,7 +32,7 @@ def verdict_table(
         metrics: Those of its metrics whose scores are wanted; None takes all.
         cluster: The key of `metadata` that groups traces; None takes the run's own.
         labels: Put the labels that were given on the run's page in place of those of the dataset.
-        watch: Called now and then with how many traces were read.
+        take: Called with each result, if the table is not known and the results are read for it.
     """
     key, results = cluster or run.manifest.intervals.cluster, run.results
     if isinstance(results, Labelled):
@@ -38,12 +40,12 @@ def verdict_table(
     else:
         given = given_labels(run.folder) if labels and run.folder is not None else {}
         later, plain = {name: label.label for name, label in given.items() if label.label is not None}, run
-    table = _table(plain, key, watch)
+    table = _table(plain, key, take)
     table = table if metrics is None else table.only(metrics)
     return table.with_labels(later) if later else table
 
 
-def light_results(run: Run) -> Iterator[TraceResult | ResultLine]:
+def light_results(run: Run) -> Iterator[AnyResult]:
     """Yield the results as scoring reads them, without what only people read: in a third of the time."""
     results = run.results
     if not isinstance(results, ResultsFile) or not results.is_checked:
@@ -53,7 +55,7 @@ def light_results(run: Run) -> Iterator[TraceResult | ResultLine]:
         yield _light(line, results, number)
 
 
-def _light(line: bytes, results: ResultsFile, number: int) -> TraceResult | ResultLine:
+def _light(line: bytes, results: ResultsFile, number: int) -> AnyResult:
     try:
         return decode(line)
     except ValueError:  # the strict reader says what is wrong with it
@@ -65,31 +67,30 @@ def keep_table(results: Sequence[TraceResult], cluster: str, table: VerdictTable
     _TABLES.setdefault(results, {})[cluster] = table
 
 
-def _table(run: Run, cluster: str, watch: Callable[[int], None] | None) -> VerdictTable:
+def _table(run: Run, cluster: str, take: Callable[[AnyResult], None] | None) -> VerdictTable:
     results, metrics = run.results, run.manifest.metrics
     known = {} if isinstance(results, list | tuple) else _TABLES.get(results, {})
     if cluster in known and (not isinstance(results, ResultsFile) or results.unchanged()):
         return known[cluster]
     if not isinstance(results, ResultsFile):
         return table_from(results, metrics, cluster)
-    table = table_from_parts(run, metrics, cluster) or _read(results, metrics, cluster, watch)
+    table = table_from_parts(run, metrics, cluster) or _read(results, metrics, cluster, take)
     keep_table(results, cluster, table)
     return table
 
 
 def _read(
-    results: ResultsFile, metrics: Sequence[str], cluster: str, watch: Callable[[int], None] | None
+    results: ResultsFile, metrics: Sequence[str], cluster: str, take: Callable[[AnyResult], None] | None
 ) -> VerdictTable:
-    builder, read = TableBuilder(metrics, cluster), 0
+    builder = TableBuilder(metrics, cluster)
     fast = results.is_checked  # else a key that stands twice must be found
 
-    def take(line: bytes, number: int) -> None:
-        nonlocal read
-        builder.add(_light(line, results, number) if fast else read_result(line, results.path, number))
-        read += 1
-        if watch is not None and read % 1000 == 0:
-            watch(read)
+    def add(line: bytes, number: int) -> None:
+        result = _light(line, results, number) if fast else read_result(line, results.path, number)
+        builder.add(result)
+        if take is not None:
+            take(result)
 
-    order = results.read(take)
+    order = results.read(add)
     table = builder.done()
     return table if order is None else table.at(order)
