@@ -133,7 +133,7 @@ def test_intervals_by_query_are_wider_than_by_pair(labels: Labels) -> None:
     pairs = [str(k) for k in range(labels.human.size)]
     by_pair = agreement_figures(grades, labels.human, pairs, replicates=200)["kappa"]
     kappa = by_query["kappa"]
-    assert (kappa.n, kappa.clusters) == (4423, 25)
+    assert (kappa.n, kappa.traces) == (4423, 25)
     assert kappa.value == pytest.approx(0.286272, abs=1e-6)
     assert kappa.interval is not None
     assert by_pair.interval is not None

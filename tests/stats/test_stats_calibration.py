@@ -39,7 +39,7 @@ def test_threshold_is_chosen_on_one_part_and_measured_on_the_other() -> None:
     assert result.threshold == max(kappas, key=kappas.__getitem__) == 1
     assert result.kappa.value == pytest.approx(cohen_kappa(grades[held] >= 1, labels[held]), abs=1e-12)
     assert result.accuracy.value == pytest.approx(((grades >= 1) == labels)[held].mean(), abs=1e-12)
-    assert (result.fitted_traces, result.kappa.clusters, result.kappa.n) == (36, 24, 120)
+    assert (result.fitted_traces, result.kappa.traces, result.kappa.n) == (36, 24, 120)
     assert result.kappa.interval is not None
     assert result.kappa.value in result.kappa.interval
 
@@ -72,7 +72,7 @@ def test_no_figure_of_the_fitted_part_is_to_be_had() -> None:
         figures = [getattr(match, field.name) for field in dataclasses.fields(match)]
         estimates = [each for each in figures if dataclasses.is_dataclass(each)]
         assert len(estimates) >= 3
-        assert all((each.n, each.clusters) == (75, 15) for each in estimates)
+        assert all((each.n, each.traces) == (75, 15) for each in estimates)
 
 
 def test_isotonic_map() -> None:
