@@ -73,7 +73,7 @@ def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> N
         call("batch", "import", other, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5")
         run = newest(tmp_path / "runs")
         assert run.results[0].calls[0].dropped == ("strict",)
-        same_results(run, run_online(server, data, tmp_path / "online"))
+        same_results(run, run_online(server, data, tmp_path / "online", "--unsupported", "strict"))
 
 
 @pytest.mark.slow
