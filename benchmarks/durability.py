@@ -43,13 +43,13 @@ def main() -> None:
         store = DiskStore(Path(folder))
         each(store, 10)
         told("synchronous=NORMAL, as it is", each(store, options.rows))
-        cache = store._cache
-        cache._con.execute("PRAGMA synchronous = FULL")
+        cache = store._writer
+        cache.execute("PRAGMA synchronous = FULL")
         told("synchronous=FULL: the disk is told at every row", each(store, options.rows))
-        cache._con.execute("PRAGMA synchronous = NORMAL")
+        cache.execute("PRAGMA synchronous = NORMAL")
 
         def checkpoint() -> None:
-            cache._con.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+            cache.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
         told("a checkpoint at every row", each(store, options.rows, checkpoint))
         syncs = []

@@ -1,17 +1,14 @@
 """diskcache with a disk that stores bytes in the rows, never unpickles, and follows no file name."""
 
-import contextlib
 import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import diskcache
 
-from judge_eval.llm.cache.database_file import DB, INLINE, SETTINGS, heal_settings, mark_database
+from judge_eval.llm.cache.database_file import DB, INLINE, SETTINGS, mark_database
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc] # diskcache carries no types
@@ -60,22 +57,3 @@ def make_database(folder: Path) -> None:
                 made.replace(folder / DB)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def open_cache(folder: Path) -> Any:
-    """Open a database that was looked over before; its transactions do not wait for another process."""
-    heal_settings(folder / DB)
-    return diskcache.Cache(str(folder), timeout=0, disk=BytesDisk, **SETTINGS)
-
-
-@contextlib.contextmanager
-def transaction(cache: Any) -> Iterator[None]:
-    """Group writes; raises `BlockingIOError` if another process is writing."""
-    try:
-        with cache.transact(retry=False):
-            yield
-    except diskcache.Timeout as error:  # stands for whatever went wrong at the transaction's beginning
-        cause = error.__context__
-        if isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-            raise cause from None
-        raise BlockingIOError("another process is writing") from None

@@ -1,4 +1,4 @@
-"""The file of the disk cache: the checks before it is opened, and every statement that reads it."""
+"""The file of the disk cache: the checks before it is opened, and every statement on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hashlib
 import os
 import sqlite3
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judge_eval.errors import StoreError
@@ -46,6 +47,13 @@ WAY_OUT = f"start afresh with `judge-eval cache clear`, or name another folder w
 
 class DamagedError(StoreError):
     """The database cannot be used as it is, and may be removed."""
+
+
+_PUT = """
+    INSERT INTO Cache (key, raw, store_time, access_time, mode, value) VALUES (?, 1, ?, ?, ?, ?)
+    ON CONFLICT (key, raw) DO UPDATE SET store_time = excluded.store_time, access_time = excluded.access_time,
+    mode = excluded.mode, value = excluded.value, expire_time = NULL, access_count = 0, tag = NULL, size = 0,
+    filename = NULL"""
 
 
 def check_files(path: Path) -> os.stat_result | None:
@@ -197,6 +205,44 @@ def mark_database(path: Path) -> None:
     """Write into a database's header that it is this program's cache."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as con:
         con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """Open a database that was looked over before for writing, from any thread; it does not wait for others."""
+    heal_settings(path)
+    con = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "synchronous=NORMAL", "cache_size=8192"):
+        con.execute(f"PRAGMA {pragma}")
+    return con
+
+
+@contextlib.contextmanager
+def transaction(con: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Group writes; raises `BlockingIOError` if another process is writing."""
+    try:
+        con.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise BlockingIOError("another process is writing") from None
+        raise
+    try:
+        yield con
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+    con.execute("COMMIT")
+
+
+def insert_rows(con: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    """Write keys with their values, in place of what any row of the same key holds."""
+    now = time.time()
+    # No expiry, no tag, no file, and the one mode: a row is written whole, never read before.
+    con.executemany(_PUT, [(sqlite3.Binary(key), now, now, INLINE, sqlite3.Binary(value)) for key, value in rows])
+
+
+def delete_rows(con: sqlite3.Connection) -> None:
+    """Remove every row."""
+    con.execute("DELETE FROM Cache")
 
 
 def heal_settings(path: Path) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -57,10 +56,8 @@ class DiskStore:
         self._lock = threading.Lock()  # held while SQLite works
         self._reader: sqlite3.Connection | None = None
         self._reader_inode = 0
-        self._cache: Any = None  # the diskcache.Cache that writes
-        self._cache_inode = 0
-        self._writer: ThreadPoolExecutor | None = None  # the one thread that uses it
-        self._writer_thread = 0
+        self._writer: sqlite3.Connection | None = None
+        self._writer_inode = 0
         self._sync: threading.Timer | None = None
         self._leases = Leases.at(self.folder / "cache.lock")
         self._registered = False
@@ -123,20 +120,16 @@ class DiskStore:
         Raises `BusyError` if another process is writing, with `wait` after the timeout only.
         """
         check_keys(items)
-        if not wait and self._cache is None:
+        if not wait and self._writer is None:
             raise BusyError(f"{self._path}: not open yet")
-
-        def write(cache: Any) -> None:
-            for key, value in items:
-                cache.set(key, self._sealer.seal(key, value))
-
         for _ in range(2):
-            self._change(write, wait=wait)
-            if self._cache_inode == inode(self._name):
+            self._change(partial(self._insert, items), wait=wait)
+            if self._writer_inode == inode(self._name):
                 self._leases.release([key for key, _ in items])
                 self._sync_soon()
                 return 0
-            self._close_cache()  # the folder was removed meanwhile: what was written went with it
+            with self._lock:
+                self._close_writer()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
     def release_many(self, keys: Sequence[bytes]) -> None:
@@ -163,7 +156,7 @@ class DiskStore:
         """Remove every row; where the database is damaged, remove its files (and no others)."""
         try:
             if check_files(self._path) is not None:
-                self._change(lambda cache: cache.clear())
+                self._change(files.delete_rows)
         except files.DamagedError:
             if self._path.exists() and not files.writable(self._path):
                 raise
@@ -213,6 +206,9 @@ class DiskStore:
             self._leases.forget()
         self._lock.release()
 
+    def _insert(self, items: Sequence[KeyedRow], con: sqlite3.Connection) -> None:
+        files.insert_rows(con, [(key, self._sealer.seal(key, value)) for key, value in items])
+
     def _read(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         """Read with the connection for reading; None if there is no database."""
         self._register()
@@ -230,14 +226,14 @@ class DiskStore:
                 self._close_reader()
                 raise store_error(self._path, error) from None
 
-    def _change(self, work: Callable[[Any], object], *, wait: bool = True) -> None:
+    def _change(self, work: Callable[[sqlite3.Connection], object], *, wait: bool = True) -> None:
         """Write in one transaction, waiting for another process up to the timeout."""
         self._register()
         until = time.monotonic() + self.timeout
         while True:
             try:
                 with self._lock:
-                    self._in_writer(partial(self._change_now, work))
+                    self._change_now(work)
                 return
             except BlockingIOError as error:
                 if not wait or time.monotonic() > until:
@@ -247,24 +243,21 @@ class DiskStore:
                     ) from None
             time.sleep(_PAUSE)
 
-    def _change_now(self, work: Callable[[Any], object]) -> None:
+    def _change_now(self, work: Callable[[sqlite3.Connection], object]) -> None:
         try:
-            cache = self._open_cache()
-            from judge_eval.llm.cache.bytes_disk import transaction
-
-            with transaction(cache):
-                work(cache)
+            with files.transaction(self._open_writer()) as con:
+                work(con)
         except BlockingIOError:
             raise
         except StoreError:
-            self._close_cache()
+            self._close_writer()
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
-            self._close_cache()  # a failed commit may leave the connection inside its transaction
+            self._close_writer()  # a failed commit may leave the connection inside its transaction
             raise store_error(self._path, error) from None
 
-    def _open_cache(self) -> Any:
-        if self._cache is None:
+    def _open_writer(self) -> sqlite3.Connection:
+        if self._writer is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)")
             if check_files(self._path) is not None and not files.writable(self._path):
@@ -272,15 +265,14 @@ class DiskStore:
                     f"{self._path}: the cache cannot be written; make it writable or name another folder "
                     f"with {option('cache')}"
                 )
-            from judge_eval.llm.cache.bytes_disk import make_database, open_cache
+            from judge_eval.llm.cache.bytes_disk import make_database
 
             files.make_folder(self.folder)
             if check_files(self._path) is None:
                 make_database(self.folder)
             files.open_reader(self._path).close()
-            self._cache = open_cache(self.folder)
-            self._cache_inode = inode(self._name)
-        return self._cache
+            self._writer, self._writer_inode = files.open_writer(self._path), inode(self._name)
+        return self._writer
 
     def _sync_soon(self) -> None:
         if self._sync is None:
@@ -295,30 +287,17 @@ class DiskStore:
 
     def _close_connections(self) -> None:
         self._close_reader()
-        self._close_cache()
+        self._close_writer()
 
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
         self._reader, self._reader_inode = None, 0
 
-    def _close_cache(self) -> None:
-        cache, self._cache, self._cache_inode = self._cache, None, 0
-        if cache is not None:
-            self._in_writer(cache.close)
-        if self._writer is not None and threading.get_ident() != self._writer_thread:
-            self._writer.shutdown()
-            self._writer = None
-
-    def _in_writer(self, work: Callable[[], object]) -> None:
-        """Run work in the one thread that writes: diskcache closes a connection in its own thread only."""
-        if self._writer is None:
-            self._writer = ThreadPoolExecutor(1, "judge_eval.cache")
-            self._writer_thread = self._writer.submit(threading.get_ident).result()
-        if threading.get_ident() == self._writer_thread:
-            work()
-        else:
-            self._writer.submit(work).result()
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer, self._writer_inode = None, 0
 
     def _register(self) -> None:
         """Have the connections closed before a fork."""

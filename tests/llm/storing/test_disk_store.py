@@ -235,8 +235,9 @@ def test_what_is_written_is_on_the_disk_soon(tmp_path: Path, monkeypatch: pytest
         real(descriptor)
 
     def kept() -> int:
-        with copying:
+        with copying, contextlib.suppress(StoreError):  # rows may have been written during the copy
             return DiskStore(cut).info().entries if cut.exists() else 0
+        return 0
 
     real = os.fsync
     monkeypatch.setattr(os, "fsync", fsync)
