@@ -441,18 +441,19 @@ class _Pusher:
 
     def _add(self, system: Any, target: str, end: int) -> None:
         """Put the new lines there as a segment, and merge segments of one rank once there are many."""
-        self._segments.append((self._send(system, target, self._size, end), self._size, end, 0))
+        self._number += 1
+        self._segments.append((self._send(system, target, self._number, self._size, end), self._size, end, 0))
         self._size = end
         while len(self._segments) >= _MERGED and len({rank for *_, rank in self._segments[-_MERGED:]}) == 1:
             merged, self._segments = self._segments[-_MERGED:], self._segments[:-_MERGED]
-            (_, first, _, rank), (_, _, last, _) = merged[0], merged[-1]
-            self._segments.append((self._send(system, target, first, last), first, last, rank + 1))
+            (oldest, first, _, rank), (_, _, last, _) = merged[0], merged[-1]
+            name = self._send(system, target, transfer.number_of(oldest), first, last)
+            self._segments.append((name, first, last, rank + 1))
             system.rm([f"{target}/{name}" for name, *_ in merged])
 
-    def _send(self, system: Any, target: str, start: int, end: int) -> str:
-        """Put a part of the results there under the next number, and return its name."""
-        self._number += 1
-        name = transfer.segment_name(self._number, self._by, end - start)
+    def _send(self, system: Any, target: str, number: int, start: int, end: int) -> str:
+        """Put a part of the results there under a number, and return its name."""
+        name = transfer.segment_name(number, self._by, end - start)
         self._file.seek(start)
         with transfer.writing(system, f"{target}/{name}") as file:
             for block in byte_blocks(self._file, end - start):

@@ -1,5 +1,6 @@
 """Copying runs to and from a URL; results that are still coming lie there in segments."""
 
+import hashlib
 import json
 import os
 import re
@@ -41,14 +42,19 @@ def segments_in(system: Any, source: str) -> list[str]:
 def last_number(system: Any, source: str) -> int:
     """Return the highest number of a run's segments; 0 if there are none."""
     names = segments_in(system, source)
-    return int(names[-1].split("-")[1]) if names else 0
+    return number_of(names[-1]) if names else 0
+
+
+def number_of(segment: str) -> int:
+    """Return the number in the name of a segment."""
+    return int(segment.split("-")[1])
 
 
 def copy_results(system: Any, source: str, target: Path, *, ended: bool) -> None:
     """Copy a run's results into one file, in one step; `FileNotFoundError` if there are none.
 
-    Those of a run that has not ended are `results.jsonl`, if it is there, and then the segments: of two lines about
-    one trace the later one counts.
+    Those of a run that has not ended are `results.jsonl`, if it is there, and then the segments. A line that is there
+    twice, in segments that are just merged or were pushed again after a kill, is copied once.
     """
     for look in range(_LOOKS):
         try:
@@ -56,10 +62,17 @@ def copy_results(system: Any, source: str, target: Path, *, ended: bool) -> None
             names = whole if ended else [*whole, *segments_in(system, source)]
             if not names:
                 raise FileNotFoundError(f"{source}/{RESULTS}")
+            known = set[bytes]()
             with replacing(target) as out:
                 for name in names:
                     with system.open(f"{source}/{name}", "rb") as file:
-                        shutil.copyfileobj(file, out, 1 << 20)
+                        if ended:
+                            shutil.copyfileobj(file, out, 1 << 20)
+                            continue
+                        for line in file:
+                            if (digest := hashlib.blake2b(line, digest_size=16).digest()) not in known:
+                                known.add(digest)
+                                out.write(line)
             return
         except FileNotFoundError:  # segments were merged into a longer one meanwhile; or there is nothing
             if look == _LOOKS - 1:

@@ -342,3 +342,14 @@ def test_a_file_in_a_mounted_folder_is_there_when_it_is_whole(tmp_path: Path) ->
         assert system.cat_file(path) == b"before"
     assert system.cat_file(path) == b"after, and much more of it"
     assert [each.name for each in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_lines_that_were_pushed_twice_are_copied_once(tmp_path: Path) -> None:
+    """After a kill the same machine pushes its journal again: no call of it counts twice elsewhere."""
+    place = tmp_path / "run"
+    place.mkdir()
+    lines = [b'{"a":1}\n', b'{"b":2}\n', b'{"c":3}\n']
+    (place / segment_name(1, "0" * 8, 16)).write_bytes(b"".join(lines[:2]))
+    (place / segment_name(2, "0" * 8, 24)).write_bytes(b"".join(lines))
+    copy_results(fsspec.filesystem("file"), str(place), tmp_path / "results.jsonl", ended=False)
+    assert (tmp_path / "results.jsonl").read_bytes() == b"".join(lines)
