@@ -34,7 +34,7 @@ class CurvePoint:
     __pydantic_config__ = CLOSED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeFit:
     """A threshold for the cheap judge's confidence, with what it rests on."""
 
@@ -48,9 +48,9 @@ class CascadeFit:
     """How many items it was fitted on, one a trace."""
     needed: int
     """The fewest items that can show anything, if none errs; with fewer, all is escalated."""
-    allowed: int | None
+    allowed: int | None = None
     """The most errors under which a threshold passes; None where n is too small for any."""
-    threshold: float | None
+    threshold: float | None = None
     """Keep a verdict whose confidence reaches it (`is_sure`); None: escalate all."""
     holds: bool
     """Whether the risk of this answer is at most alpha at the level.
@@ -59,7 +59,7 @@ class CascadeFit:
     as the target it is false if not even escalating all is shown to be within alpha."""
     errors: int
     """The cascade's answers that are not the target's, at the threshold (or with all escalated)."""
-    bound: float | None
+    bound: float | None = None
     """The upper bound of the risk at the level, at most alpha; None if nothing holds.
 
     Clopper and Pearson's for the errors that were allowed. That for the errors seen would not hold for a
@@ -74,9 +74,9 @@ class CascadeFit:
     """Errors in which the target says relevant and the cascade not."""
     cheap_alone: Figure
     """The share of the cheap judge's own verdicts that are not the target's, exact interval."""
-    strong_alone: Figure | None
+    strong_alone: Figure | None = None
     """The same of the strong judge, where people are the target."""
-    over_strong: Figure | None
+    over_strong: Figure | None = None
     """The cascade's risk minus the strong judge's, on the same items, where people are the target.
 
     The score interval for paired rates, for all thresholds at once; None if all is escalated."""

@@ -228,11 +228,14 @@ def test_a_served_cascade_of_a_file_judges_over_rest(tmp_path: Path, server: Uns
 
 
 @pytest.mark.slow
-def test_a_served_cascade_of_flags_judges_over_rest(tmp_path: Path, server: UnsureServer) -> None:
-    """`--cascade/--then` with a named threshold serve as they run; a failed strong verdict stays none."""
+def test_a_served_cascade_with_a_named_threshold_judges_over_rest(tmp_path: Path, server: UnsureServer) -> None:
+    """A cascade with a named threshold serves as it runs; a failed strong verdict stays none."""
     shell = Shell(tmp_path)
     data = dataset(tmp_path / "traces.jsonl", 12)
-    flags = (*MODELS, "--cascade-threshold", "0.85", "--base-url", server.url, "--attempts", "1")
+    two = 'threshold = 0.85\n[cheap]\nmodel = "openai/cheap"\n[strong]\nmodel = "openai/strong"\n'
+    (tmp_path / "two.toml").write_text(two)
+    (tmp_path / "judge_eval.toml").write_text("attempts = 1\n")
+    flags = ("--judge", "two.toml", "--base-url", server.url)
     with served(shell, *flags) as url:
         result, outcomes = submitted(url, data, "named")
         stages = [outcome["stage"] for outcome in outcomes]
