@@ -10,7 +10,7 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import Places
+from judge_eval.runs.columns.verdict_table import Places, chunk_hash, hash_number
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
@@ -19,7 +19,7 @@ from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import MeasurementLevel
-from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of
 from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
@@ -165,13 +165,50 @@ def _worst(run: Run, tables: NDArray[np.float64], rows: Places, most: int) -> tu
 
 def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 0) -> dict[str, Figure]:
     """Return Krippendorff's alpha of several judges on the same chunks, with labels as one rater more."""
-    raters = [verdicts_as_labels(run) for run in runs] + ([labels] if labels is not None else [])
     scales = [scale_of(run) for run in runs]
     if len({scale.grades for scale in scales}) > 1:
         raise DataError("these judges use different scales; compare them in pairs")
     if labels is not None and not {*labels.grades.values()} <= {*scales[0].grades}:
         raise DataError("the labels use another scale than the judges; compare them in pairs")
-    units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
-    ratings = np.array([[rater.grades.get(unit) for unit in units] for rater in raters], dtype=np.float64)
-    traces = [trace for trace, _ in units]
-    return {f"alpha_{level}": alpha_interval(ratings, traces, level, seed=seed) for level in get_args(MeasurementLevel)}
+    ratings, traces = ratings_of(runs, labels)
+    return {
+        f"alpha_{level}": alpha_interval(ratings, traces.tolist(), level, seed=seed)
+        for level in get_args(MeasurementLevel)
+    }
+
+
+def ratings_of(runs: Sequence[Run], labels: Labels | None) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return the grades of all chunks that a run judged, shape (raters, chunks), NaN for none, and their traces.
+
+    Labels are one rater more. Traces are numbered in the order of their ids.
+    """
+    tables = [verdict_table(run) for run in runs]
+    named = [[asked.id for asked in run.questions()] for run in runs]
+    codes = {name: code for code, name in enumerate(sorted(set().union(*named)))}
+    judged = [table.grades >= 0 for table in tables]
+    chunks = np.concatenate([table.chunk_ids[there] for table, there in zip(tables, judged, strict=True)])
+    traces = np.concatenate(
+        [
+            np.array([codes[name] for name in names], dtype=np.int32)[table.rows[there]]
+            for table, names, there in zip(tables, named, judged, strict=True)
+        ]
+    )
+    order = np.lexsort((chunks, traces))
+    chunks, traces = chunks[order], traces[order]
+    first = np.append(True, (np.diff(traces) != 0) | (chunks[1:] != chunks[:-1]))[: len(order)]
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(first) - 1
+    chunks, traces = chunks[first], traces[first]
+    ratings = np.full((len(tables), len(traces)), np.nan)
+    ends = np.cumsum([there.sum() for there in judged])[:-1]
+    for row, at, table, there in zip(ratings, np.split(places, ends), tables, judged, strict=True):
+        row[at] = table.grades[there]
+    if labels is not None:
+        known = {key: place for place, key in enumerate(zip(traces.tolist(), chunks.tolist(), strict=True))}
+        given = np.full(len(traces), np.nan)
+        for (trace, chunk), grade in labels.grades.items():
+            place = known.get((codes.get(trace, -1), hash_number(chunk_hash(chunk))))
+            if place is not None:
+                given[place] = grade
+        ratings = np.vstack([ratings, given])
+    return ratings, traces

@@ -82,16 +82,6 @@ def no_labels() -> DataError:
     )
 
 
-def verdicts_as_labels(run: Run) -> Labels:
-    """Return another judge's verdicts in the place of human labels."""
-    labels = Labels(sources=(run.name,))
-    for result in run.results:
-        for outcome in result.outcomes:
-            if outcome.kind == "verdict":
-                labels.grades[result.trace_id, outcome.chunk_id] = outcome.grade
-    return labels
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Chunks with a verdict and a label, in the run's order, all on one scale."""

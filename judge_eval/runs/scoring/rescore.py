@@ -95,6 +95,7 @@ def rescore(
     chances = None if reader is None else chances_to_abstain(reader)
     results = _Rescored(run, scorer, Threshold.moved(run, scorer), mapping, chances)
     chosen = intervals or run.manifest.intervals
+    table = verdict_table(run, (), chosen.cluster) if results.keeps_outcomes else None
     index = Index(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
     likely = False
@@ -116,10 +117,9 @@ def rescore(
         judge["reader"] = {"run": str(reader.manifest.id), "backend": reader.manifest.backend}
     tally = run.manifest.tally.replace(**counts.tally())
     computed = figures(index, scorer, chosen)
-    if results.keeps_outcomes:
+    if table is not None:
         scores = np.column_stack([np.array(index.scores[name]) for name in scorer.names])
-        table = replace(verdict_table(run, (), chosen.cluster), metrics=scorer.names, scores=scores)
-        keep_table(results, chosen.cluster, table)
+        keep_table(results, chosen.cluster, replace(table, metrics=scorer.names, scores=scores))
     return run.replace(
         run.manifest.replace(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
     )
