@@ -9,7 +9,17 @@ from judge_eval.errors import CallError
 from judge_eval.judges import parsing
 from judge_eval.judges.decision import read_answers
 from judge_eval.judges.parsing import Problem, evidence_found
-from judge_eval.judges.questions import Asking, Contract, Question, call_of, can_repair, repair, request_for, rounds
+from judge_eval.judges.questions import (
+    Asking,
+    Contract,
+    Question,
+    call_of,
+    can_repair,
+    objects_shown,
+    repair,
+    request_for,
+    rounds,
+)
 from judge_eval.prompts import CellForm, ClaimsForm
 from judge_eval.schema import Call, Claim, Support, Trace
 from judge_eval.wire import Completion, Reply, Request
@@ -40,11 +50,13 @@ class TogetherReading(NamedTuple):
     quotes: tuple[str, ...]
 
 
-def read_together(completion: Completion, claims: int) -> dict[int, TogetherReading] | parsing.Problem:
+def read_together(
+    completion: Completion, claims: int, shown: Sequence[str] = ()
+) -> dict[int, TogetherReading] | parsing.Problem:
     """Read which claims the chunks cover together: a reading for every claim, or a problem."""
     try:
         readings: dict[int, TogetherReading] = {}
-        for item in parsing.items_of(completion, "claims"):
+        for item in parsing.items_of(completion, "claims", shown):
             parsing.check_fields(item, ("id", "quotes", "covered"), "an entry")
             number = parsing.number_of(item["id"], claims)
             quotes, covered = item["quotes"], item["covered"]
@@ -105,6 +117,8 @@ class RowContract(Contract[RowReading]):
     """Of a prompt of the mode `claims` or `claims-list`."""
     sample: int
     claims: Sequence[Claim] = ()
+    shown: Sequence[str] = ()
+    """The texts of the trace that may hold a JSON object, which is not an answer."""
 
     @property
     def second_look(self) -> str:
@@ -120,13 +134,13 @@ class RowContract(Contract[RowReading]):
     def read(self, reply: Completion) -> RowReading | Problem:
         """Read a reply about one passage."""
         try:
-            return _row(parsing.reply_object(reply.text), len(self.claims))
+            return _row(parsing.reply_object(reply.text, self.shown), len(self.claims))
         except parsing.UnreadableError as error:
             return parsing.problem_of(reply, str(error))
 
     def read_list(self, reply: Completion, count: int) -> dict[int, RowReading] | Problem:
         """Read a reply about several passages."""
-        return parsing.read_entries(reply, "chunks", count, partial(_row, claims=len(self.claims)))
+        return parsing.read_entries(reply, "chunks", count, partial(_row, claims=len(self.claims)), self.shown)
 
     def is_bare(self, reading: RowReading) -> bool:
         """Tell whether a row supports a claim without a quote."""
@@ -168,9 +182,10 @@ class Together:
 def ask_together(form: ClaimsForm, trace: Trace, claims: Sequence[Claim], whole: Together, sample: int) -> Asking:
     """Ask a model that writes which claims all passages cover together, twice if a reply is unusable."""
     passages = [question.passage for question in whole.passages]
+    shown = objects_shown(trace)
 
     def read(reply: Completion) -> dict[int, TogetherReading] | Problem:
-        readings = read_together(reply, len(claims))
+        readings = read_together(reply, len(claims), shown)
         for number, reading in () if isinstance(readings, Problem) else readings.items():
             quotes = reading.quotes
             lost = not quotes or not all(any(evidence_found(q, p) for p in passages) for q in quotes)

@@ -14,7 +14,15 @@ from judge_eval.judges.claim_questions import RowReading
 from judge_eval.judges.decision import check_quotes
 from judge_eval.judges.judge import JudgingPlan, RequestRound, resume_by_verdicts
 from judge_eval.judges.parsing import Problem, evidence_found, fault_of
-from judge_eval.judges.questions import Asking, Question, ask_listwise, ask_pointwise, blank_outcome, distinct
+from judge_eval.judges.questions import (
+    Asking,
+    Question,
+    ask_listwise,
+    ask_pointwise,
+    blank_outcome,
+    distinct,
+    objects_shown,
+)
 from judge_eval.judges.splitting import Split, Splitting
 from judge_eval.prompts import AnyForm, CellForm, ClaimsForm, load_form, scale_named
 from judge_eval.registry import Kind
@@ -190,10 +198,11 @@ class Claims(prompted.PromptJudge):
     def _ask(self, trace: Trace, claims: Sequence[Claim], rows: Sequence[Question[RowReading]]) -> Asking:
         if isinstance(self.form, CellForm):
             return claim_questions.ask_cells(self.form, trace, claims, rows, self.sample)
-        own = claim_questions.RowContract(self.form, self.sample, claims)
+        shown = objects_shown(trace)
+        own = claim_questions.RowContract(self.form, self.sample, claims, shown)
         if not self.form.listwise:
             return ask_pointwise(own, trace, rows)
-        alone = claim_questions.RowContract(self._forms["pointwise"], self.sample, claims)
+        alone = claim_questions.RowContract(self._forms["pointwise"], self.sample, claims, shown)
         return ask_listwise(own, alone, trace, rows, claim_questions.WINDOW)
 
     def _ask_together(self, trace: Trace, claims: Sequence[Claim], whole: claim_questions.Together) -> Asking:

@@ -9,7 +9,7 @@ from judge_eval.errors import ConfigError, PromptError, UnknownNameError
 from judge_eval.judges import prompted
 from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.pointwise import Pointwise, VerdictContract
-from judge_eval.judges.questions import ask_listwise, conclude, distinct
+from judge_eval.judges.questions import ask_listwise, conclude, distinct, objects_shown
 from judge_eval.prompts import AnyForm, PromptForm, form_of_version
 from judge_eval.registry import Kind
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale, Trace, Verdict
@@ -103,8 +103,8 @@ class Listwise(prompted.PromptJudge):
     def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of lists, their repair, then pointwise what is open."""
         questions = distinct(trace.chunks, known)
-        contract = VerdictContract(self.form, self.scale, self.max_tokens, self.sample)
-        alone = None if self.pointwise is None else self.pointwise.contract
+        contract = VerdictContract(self.form, self.scale, self.max_tokens, self.sample, objects_shown(trace))
+        alone = None if self.pointwise is None else self.pointwise.contract(trace)
         asked = [questions[place] for place in order_of_sample(trace, len(questions), self.sample)]
         yield from ask_listwise(contract, alone, trace, asked, self.window)
         return conclude(trace, questions, self.scale, known, self.blank, self.evidence)

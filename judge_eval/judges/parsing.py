@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic_core import from_json
 
 from judge_eval.errors import Why
-from judge_eval.quotes import is_evidence, stands_in
+from judge_eval.quotes import fold, is_evidence, stands_in
 from judge_eval.safe_text import shortened
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
@@ -45,33 +45,44 @@ class UnreadableError(Exception):
     """A reply breaks its contract; the message is the clause that says how."""
 
 
-_THOUGHTS = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
+_OPENS = r"(?:<(?:think|thinking|thought|reasoning|seed:think)>|\[THINK\]|<\|channel\|>analysis<\|message\|>)"
+_CLOSES = r"(?:</(?:think|thinking|thought|reasoning|seed:think)>|\[/THINK\]|<\|channel\|>final<\|message\|>)"
+_THOUGHTS = re.compile(rf"\A.*{_CLOSES}|{_OPENS}.*\Z", re.DOTALL)
+_FENCE_BEFORE = re.compile(r"(?:^|\n)[ \t]*(?:```|~~~)[ \t]*\w*\s*\Z")
+_FENCE_AFTER = re.compile(r"\s*(?:```|~~~)")
+_CLOSING = re.compile(r"\W*\w*\W*")
+_LONGEST_CLOSING = 16  # characters; a sentence such as "Let me check again." is longer
 
 
-def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
-    """Read the reply to a pointwise request: `verdict` (a bool) on the scale 0-1, else `grade` (an int)."""
+def read_one(completion: Completion, scale: Scale, shown: Sequence[str] = ()) -> Reading | Problem:
+    """Read the reply to a pointwise request: `verdict` (a bool) on the scale 0-1, else `grade` (an int).
+
+    An object that stands in one of the texts `shown` to the judge is quoted and not an answer.
+    """
     try:
-        return _item(reply_object(completion.text), scale)
+        return _item(reply_object(completion.text, shown), scale)
     except UnreadableError as error:
         return problem_of(completion, str(error))
 
 
-def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Reading] | Problem:
+def read_many(
+    completion: Completion, scale: Scale, count: int, shown: Sequence[str] = ()
+) -> dict[int, Reading] | Problem:
     """Read the reply to a listwise request: readings by id (at least one, ids run from 1), or a problem."""
     # An entry that is missing, occurs twice or breaks the contract is left out, so that it can be asked
     # again; an entry for a passage nobody asked about makes the whole reply a problem. Entries are matched by
     # id, so none ever shifts another's rank.
-    return read_entries(completion, "verdicts", count, partial(_item, scale=scale))
+    return read_entries(completion, "verdicts", count, partial(_item, scale=scale), shown)
 
 
 def read_entries(
-    completion: Completion, name: str, count: int, read: Callable[[dict[str, Any]], R]
+    completion: Completion, name: str, count: int, read: Callable[[dict[str, Any]], R], shown: Sequence[str] = ()
 ) -> dict[int, R] | Problem:
     """Read a reply whose field `name` lists entries with ids from 1 to `count`; see `read_many`."""
     try:
         readings: dict[int, R] = {}
         lost: set[int] = set()
-        for item in items_of(completion, name):
+        for item in items_of(completion, name, shown):
             number = number_of(item.pop("id", None), count)
             if number in lost or number in readings:
                 lost.add(number)
@@ -88,9 +99,9 @@ def read_entries(
         return problem_of(completion, str(error))
 
 
-def items_of(completion: Completion, name: str) -> list[dict[str, Any]]:
+def items_of(completion: Completion, name: str, shown: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the entries of the only list in a reply, or raise `UnreadableError`."""
-    top = reply_object(completion.text)
+    top = reply_object(completion.text, shown)
     items = top.get(name)
     if set(top) != {name} or not isinstance(items, list):
         raise UnreadableError(f'the object does not hold "{name}", a list, and nothing else')
@@ -122,6 +133,8 @@ def problem_of(completion: Completion, clause: str) -> Problem:
         words = f": {glanced(completion.text)}" if completion.text else ""
         what = "the server's content filter" if completion.finish == "filter" else "the model"
         return Problem("refused", f"{what} declined{words}")
+    if completion.reasoned_object:
+        clause += "; its reasoning holds a JSON object, which is not an answer"
     return Problem("unparsable", clause)
 
 
@@ -161,20 +174,48 @@ def glanced(value: Any) -> str:
     return repr(shortened(without_surrogates(text), 60))
 
 
-def reply_object(text: str) -> dict[str, Any]:
-    """Find the one JSON object of a reply, in prose, code fences or after thoughts."""
-    whole = _whole(text)
-    if whole is not None:
-        return whole
-    text = _THOUGHTS.sub("", text)
+def reply_object(text: str, shown: Sequence[str] = ()) -> dict[str, Any]:
+    """Find the JSON object that a reply is, ends with or fences, after its thoughts.
+
+    An object in the middle of prose may be a quote or a draft. One that stands in a text `shown` to the judge is
+    a quote wherever it stands in the reply.
+    """
+    value = _whole(text)
+    if value is None:
+        value, text = _only_object(_THOUGHTS.sub("", text))
+    # Folding a text takes long, so only those that name all fields are looked at.
+    if any(all(name in other for name in value) and _squeezed(text) in _squeezed(other) for other in shown):
+        raise UnreadableError("the JSON object of the reply stands in a text that was shown, so it is not an answer")
+    return value
+
+
+def _only_object(text: str) -> tuple[dict[str, Any], str]:
+    """Return the only object of a text, with its own text; raise `UnreadableError` if it is not the answer."""
     if not text.strip():
         raise UnreadableError("the reply is empty")
     candidates = list(_embedded(text))
-    if len(candidates) == 1:
-        return candidates[0]
-    if candidates:
+    if not candidates:
+        raise UnreadableError(f"the reply holds no JSON object: {glanced(text)}")
+    if len(candidates) > 1:
         raise UnreadableError(f"the reply holds {len(candidates)} JSON objects instead of one")
-    raise UnreadableError(f"the reply holds no JSON object: {glanced(text)}")
+    value, start, end = candidates[0]
+    after = text[end:]
+    closing = after.strip()
+    ends = len(closing) <= _LONGEST_CLOSING and _CLOSING.fullmatch(closing)
+    fenced = _FENCE_BEFORE.search(text[:start]) and _FENCE_AFTER.match(after)
+    if not ends and not fenced:
+        raise UnreadableError(f"the reply goes on after its JSON object: {glanced(closing)}")
+    return value, text[start:end]
+
+
+def _squeezed(text: str) -> str:
+    """Fold a text without white space, with one kind of quotation marks and in lower case."""
+    return "".join(fold(text).split()).replace('"', "'").casefold()
+
+
+def holding_objects(texts: Iterable[str | None]) -> tuple[str, ...]:
+    """Return those of the texts shown to a judge that may hold a JSON object."""
+    return tuple(text for text in texts if text is not None and "{" in text)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -207,12 +248,14 @@ def _whole(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _embedded(text: str) -> Iterator[dict[str, Any]]:
+def _embedded(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """Yield the objects of a text that stand in no other, with their places."""
     at, read = text.find("{"), 0
     while at >= 0:
         try:
-            value, at = _DECODER.raw_decode(text, at)
-            yield value
+            value, end = _DECODER.raw_decode(text, at)
+            yield value, at, end
+            at = end
         except RecursionError:
             # Trying again from every brace of such a text would take seconds.
             raise UnreadableError("the reply is nested too deeply") from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from judge_eval.judges import prompted
 from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
-from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct
+from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct, objects_shown
 from judge_eval.judges.token_confidence import Confidence, read_confidence
 from judge_eval.prompts import PromptForm
 from judge_eval.registry import Kind
@@ -59,13 +59,12 @@ class Pointwise(prompted.PromptJudge):
     def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of one request for each distinct chunk, then repairs."""
         questions = distinct(trace.chunks, known)
-        yield from ask_pointwise(self.contract, trace, questions)
+        yield from ask_pointwise(self.contract(trace), trace, questions)
         return conclude(trace, questions, self.scale, known, self.blank, self.evidence)
 
-    @property
-    def contract(self) -> VerdictContract:
-        """What is asked about a chunk, and how replies are read."""
-        return VerdictContract(self.form, self.scale, self.max_tokens, self.sample)
+    def contract(self, trace: Trace) -> VerdictContract:
+        """Return what is asked about a chunk of a trace, and how replies are read."""
+        return VerdictContract(self.form, self.scale, self.max_tokens, self.sample, objects_shown(trace))
 
 
 @dataclass
@@ -78,6 +77,8 @@ class VerdictContract(Contract[Reading]):
     max_tokens: int
     """The cap for each passage; a list gets one more."""
     sample: int
+    shown: Sequence[str] = ()
+    """The texts of the trace that may hold a JSON object, which is not an answer."""
 
     @property
     def second_look(self) -> str:
@@ -90,11 +91,11 @@ class VerdictContract(Contract[Reading]):
 
     def read(self, reply: Completion) -> Reading | Problem:
         """Read a reply about one passage."""
-        return read_one(reply, self.form.scale)
+        return read_one(reply, self.form.scale, self.shown)
 
     def read_list(self, reply: Completion, count: int) -> dict[int, Reading] | Problem:
         """Read a reply about several passages."""
-        return read_many(reply, self.form.scale, count)
+        return read_many(reply, self.form.scale, count, self.shown)
 
     def is_bare(self, reading: Reading) -> bool:
         """Tell whether a relevant verdict lacks a quote."""

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from judge_eval import schema
 from judge_eval.errors import CallError
 from judge_eval.judges.judge import RequestRound
-from judge_eval.judges.parsing import Problem, evidence_found, fault_of, without_surrogates
+from judge_eval.judges.parsing import Problem, evidence_found, fault_of, holding_objects, without_surrogates
 from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
 from judge_eval.record import trusted
@@ -64,6 +64,12 @@ def distinct(chunks: Sequence[schema.Chunk], known: Mapping[str, schema.Verdict]
         else:
             question.chunk_ids.append(chunk.id)
     return list(questions.values())
+
+
+def objects_shown(trace: schema.Trace) -> tuple[str, ...]:
+    """Return the texts of a trace that may hold a JSON object, which is not a judge's answer."""
+    chunks = [text for chunk in trace.chunks for text in (chunk.text, chunk.title)]
+    return holding_objects((trace.query, trace.reference, trace.answer, *chunks))
 
 
 def request_for(

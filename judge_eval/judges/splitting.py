@@ -132,7 +132,7 @@ def read_split(completion: Completion, reference: str) -> tuple[schema.Claim, ..
     """Read the claims of a reference, whose quotes must stand in it; equal ones are one. Ids count from 1."""
     try:
         claims: dict[str, schema.Claim] = {}
-        for number, item in enumerate(parsing.items_of(completion, "claims"), 1):
+        for number, item in enumerate(parsing.items_of(completion, "claims", parsing.holding_objects((reference,))), 1):
             parsing.check_fields(item, ("quote", "claim", "vital"), f"claim {number}")
             text, quote, vital = item["claim"], item["quote"], item["vital"]
             if type(text) is not str or type(quote) is not str or not text.strip():

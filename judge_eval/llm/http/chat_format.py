@@ -124,6 +124,7 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     if isinstance(refusal, str) and refusal and finish == "stop":
         finish, text = "refusal", text or whole(refusal)
     clean = scrub.reply(text)
+    thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     # Tokens do not spell a text that held a key.
     spelled_out = choice.get("logprobs") and clean == text
     return Completion(
@@ -132,6 +133,7 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         usage=_usage(body.get("usage")),
         model=model_of(body, scrub),
         logprobs=_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
+        reasoned_object=not text.strip() and any(isinstance(each, str) and "{" in each for each in thoughts),
     )
 
 
