@@ -371,11 +371,29 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
         if number == 1 and cells[-1].strip().lower() in ("score", "relevance", "label"):
             continue
         try:
-            query, doc, grade = cells
-            judgments.setdefault(query, {})[doc] = int(grade)
+            query, doc, text = cells
+            grade = int(text)
         except ValueError:
             raise DataError("a judgment is a query, a document, a grade", file=str(path), line=number) from None
+        _put(judgments, query, doc, grade, path, number)
     return judgments
+
+
+class _Queries:
+    """The data of queries by id, each with its line."""
+
+    def __init__(self, name: str) -> None:
+        self.data: dict[str, dict[str, Any]] = {}
+        self._name = name
+        self._lines: dict[str, int | None] = {}
+
+    def add(self, key: str, data: dict[str, Any], line: int | None) -> None:
+        """Add a query; raises `DataError` if its id was added before."""
+        if key in self.data:
+            fault = f"the query id {key!r} occurs twice, in line {self._lines[key]} and in line {line}"
+            raise DataError(fault, file=self._name, line=line)
+        self._lines[key] = line
+        self.data[key] = data
 
 
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
@@ -390,7 +408,7 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
         re.split(r"[\t,]", first)
     ):
         return _bare_topics(path)
-    queries = {}
+    queries = _Queries(name)
     for row in rows(path, kind_of(path, name), name, lambda record: _topic(record)[0] is not None):
         record = row.get()
         key, text = _topic(record)
@@ -401,8 +419,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
         for field, keys in {"reference": references, "answer": ("response",)}.items():
             texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
             data |= {field: texts[0]} if texts else {}
-        queries[str(key)] = data
-    return queries
+        queries.add(str(key), data, row.line)
+    return queries.data
 
 
 def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -415,28 +433,39 @@ def _text(path: Path) -> str:
 
 
 def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
-    queries = {}
+    queries = _Queries(str(path))
     for number, line in enumerate(_text(path).splitlines(), 1):
         if not line.strip():
             continue
         key, separator, text = line.partition("\t" if "\t" in line else ":")
         if not separator or not text.strip():
             raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
-        queries[key.strip()] = {"query": text.strip()}
-    return queries
+        queries.add(key.strip(), {"query": text.strip()}, number)
+    return queries.data
 
 
 def _topics(path: Path) -> dict[str, dict[str, Any]]:
-    text, queries = _text(path), {}
-    for body in TOPIC.findall(text):
+    text, queries = _text(path), _Queries(str(path))
+    for topic, line in _with_lines(TOPIC, text):
+        body = topic[1]
         number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
         question = _tag(body, "title") or _tag(body, "desc")
         if number and question:
-            queries[number[1]] = {"query": question}
-    for number_, body in XML_TOPIC.findall(text):
+            queries.add(number[1], {"query": question}, line)
+    for topic, line in _with_lines(XML_TOPIC, text):
+        body = topic[2]
         question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
-        queries[number_] = {"query": question}
-    return queries
+        queries.add(topic[1], {"query": question}, line)
+    return queries.data
+
+
+def _with_lines(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Yield what a pattern finds in a text, each with the number of its line."""
+    line, counted = 1, 0
+    for match in pattern.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        yield match, line
 
 
 def _tag(body: str, name: str) -> str | None:

@@ -112,6 +112,42 @@ def test_topics_come_in_many_files(name: str, content: str, beir: Path) -> None:
     assert [trace.query for trace in open_dataset(beir)] == ["When?", "How?"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("queries.jsonl", '{"_id": "q1", "text": "When?"}\n\n{"_id": "q1", "text": "How?"}\n', "line 1 and in line 3"),
+        ("queries.jsonl", '{"_id": 1, "text": "When?"}\n{"_id": "1", "text": "How?"}\n', "line 1 and in line 2"),
+        ("queries.csv", 'qid,query\nq1,When?\nq2,"Who\nwas it?"\nq1,How?\n', "line 2 and in line 5"),
+        ("queries.json", '[{"_id": "q1", "text": "When?"},\n{"_id": "q1", "text": "How?"}]', "line 1 and in line 2"),
+        ("topics.tsv", "q1\tWhen?\nq2\tWho?\nq1\tHow?\n", "line 1 and in line 3"),
+        ("topics.txt", "q1: When?\nq1: How?\n", "line 1 and in line 2"),
+        (
+            "topics.xml",
+            '<topics>\n<topic number="q1"><query>When?</query></topic>\n<topic number="q1">How?</topic></topics>',
+            "line 2 and in line 3",
+        ),
+        (
+            "topics.txt",
+            "<top><num>Number: q1</num><title>When?</title></top>\n<top>\n<num>q1\n<desc>\nHow?\n</top>",
+            "line 1 and in line 2",
+        ),
+    ],
+)
+def test_two_queries_with_one_id_are_an_error(name: str, content: str, lines: str, beir: Path) -> None:
+    """Documents would be judged against the wrong question; the message names both lines."""
+    (beir / "queries.jsonl").unlink()
+    (beir / name).write_text(content)
+    with pytest.raises(DataError, match=f"the query id '(q1|1)' occurs twice, in {lines}"):
+        list(open_dataset(beir))
+
+
+def test_two_judgments_of_one_document_are_an_error(beir: Path) -> None:
+    """In the three columns of BEIR as in TREC's four, a second grade does not replace the first."""
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t0\nq1\td1\t1\n")
+    with pytest.raises(DataError, match=r"test\.tsv:3: document 'd1' occurs twice for query 'q1'"):
+        list(open_dataset(beir))
+
+
 def test_queries_may_bring_references(beir: Path) -> None:
     """A query's reference answer, where the file holds one, is the trace's."""
     rows = [{"_id": "q1", "text": "When?", "reference": "In October."}, {"_id": "q2", "text": "How?"}]
