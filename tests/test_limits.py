@@ -195,7 +195,7 @@ def test_any_depth_is_the_same_message(depth: int, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="nested more than 64 deep"):
             list(open_dataset(tmp_path / name))
     (tmp_path / "one.json").write_text((tmp_path / "ours.jsonl").read_text())
-    result = Shell(tmp_path)("judge", "--trace", "one.json", "--model", "fake/always")
+    result = Shell(tmp_path)("judge", "one.json", "--model", "fake/always")
     assert result.code == 2
     assert "nested more than 64 deep" in result.err
     assert "Traceback" not in result.err

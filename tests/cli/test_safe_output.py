@@ -88,7 +88,7 @@ COMMANDS = {
     "a limit": ("compare", "ONE", "TWO", "--max-drop", EVIL),
     "an output": ("score", "ONE", "-o", EVIL),
     "a plan": ("run", "row.json", "--model", "fake/overlap", "--dry-run"),
-    "a judged trace": ("judge", "--model", "fake/overlap", "--trace", "row.json"),
+    "a judged trace": ("judge", "--model", "fake/overlap", "row.json"),
 }
 
 

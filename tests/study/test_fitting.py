@@ -231,7 +231,7 @@ def test_nothing_is_calibrated_twice() -> None:
 def test_without_probabilities_there_is_nothing_to_calibrate() -> None:
     """Neither fitting nor scoring makes up probabilities."""
     result, silent = learnt(likely_run()), likely_run(told=False)
-    with pytest.raises(DataError, match="judge with params="):
+    with pytest.raises(DataError, match="judge with `params="):
         fit_probabilities(silent, labels_of(silent))
     with pytest.raises(DataError, match="has a probability to calibrate"):
         rescore(silent, ["SoftP@5"], calibration=result)

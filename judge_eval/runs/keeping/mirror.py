@@ -447,7 +447,7 @@ class _Pusher:
         while len(self._segments) >= _MERGED and len({rank for *_, rank in self._segments[-_MERGED:]}) == 1:
             merged, self._segments = self._segments[-_MERGED:], self._segments[:-_MERGED]
             (oldest, first, _, rank), (_, _, last, _) = merged[0], merged[-1]
-            name = self._send(system, target, transfer.number_of(oldest), first, last)
+            name = self._send(system, target, transfer.segment_number(oldest), first, last)
             self._segments.append((name, first, last, rank + 1))
             system.rm([f"{target}/{name}" for name, *_ in merged])
 

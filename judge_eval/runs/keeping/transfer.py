@@ -42,10 +42,10 @@ def segments_in(system: Any, source: str) -> list[str]:
 def last_number(system: Any, source: str) -> int:
     """Return the highest number of a run's segments; 0 if there are none."""
     names = segments_in(system, source)
-    return number_of(names[-1]) if names else 0
+    return segment_number(names[-1]) if names else 0
 
 
-def number_of(segment: str) -> int:
+def segment_number(segment: str) -> int:
     """Return the number in the name of a segment."""
     return int(segment.split("-")[1])
 

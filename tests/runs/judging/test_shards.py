@@ -155,7 +155,7 @@ def test_merged_runs_are_merged(tmp_path: Path) -> None:
     data = dataset(40)
     whole = judged(data, tmp_path / "whole")
     first, two, three, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4))
-    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(partial=True merges without\)"):
+    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(`partial=True` \(`--partial`\) merges without\)"):
         merge([four, two], tmp_path / "parts")
     left = merge([four, two], tmp_path / "parts", partial=True)
     right = merge([three, first], tmp_path / "parts", partial=True)
