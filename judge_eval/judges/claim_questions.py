@@ -64,8 +64,7 @@ def read_together(
                 raise parsing.UnreadableError(f"claim {number} occurs twice")
             if not isinstance(quotes, list) or any(type(quote) is not str for quote in quotes):
                 raise parsing.UnreadableError(f'"quotes" of claim {number} must be a list of strings')
-            if type(covered) is not bool:
-                raise parsing.UnreadableError(f'"covered" of claim {number} must be true or false')
+            covered = parsing.flag_of(covered, f'"covered" of claim {number}')
             readings[number] = TogetherReading(covered, tuple(map(parsing.without_surrogates, quotes)))
         if len(readings) < claims:
             missing = next(number for number in range(1, claims + 1) if number not in readings)
@@ -78,8 +77,7 @@ def read_together(
 def _row(item: dict[str, Any], claims: int) -> RowReading:
     parsing.check_fields(item, ("instruction_in_chunk", "claims"), "the object")
     cells, steered = item["claims"], item["instruction_in_chunk"]
-    if type(steered) is not bool:
-        raise parsing.UnreadableError(f'"instruction_in_chunk" must be true or false, not {parsing.glanced(steered)}')
+    steered = parsing.flag_of(steered, '"instruction_in_chunk"')
     if not isinstance(cells, list):
         raise parsing.UnreadableError('"claims" must be a list')
     readings: dict[int, CellReading] = {}

@@ -1,4 +1,4 @@
-"""Reading replies strictly: the contract's types and nothing else, or a named problem."""
+"""Reading replies: what the contract says or what has the same one meaning, else a named problem."""
 
 import json
 import re
@@ -38,6 +38,9 @@ class Problem:
 
 
 _MOST_READ = 5_000_000  # characters of objects that never end; a thousand times a long reply
+_MOST_BEGUN = 5_000  # objects that never end; an error counts the lines before it
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_GRADE = re.compile(r"([0-9]{1,2})(?:\.0+)?(?:\s*[-–—:=,.(]+\s*(\D+))?")
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
@@ -55,7 +58,7 @@ _LONGEST_CLOSING = 16  # characters; a sentence such as "Let me check again." is
 
 
 def read_one(completion: Completion, scale: Scale, shown: Sequence[str] = ()) -> Reading | Problem:
-    """Read the reply to a pointwise request: `verdict` (a bool) on the scale 0-1, else `grade` (an int).
+    """Read the reply to a pointwise request: `verdict` (true or false) on the scale 0-1, else `grade` (a whole number).
 
     An object that stands in one of the texts `shown` to the judge is quoted and not an answer.
     """
@@ -147,20 +150,45 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
     evidence, reason, seen = item["evidence"], item["reason"], item["instruction_in_chunk"]
     if type(evidence) is not str or type(reason) is not str:
         raise UnreadableError('"evidence" and "reason" must be strings')
-    if type(seen) is not bool:
-        raise UnreadableError(f'"instruction_in_chunk" must be true or false, not {glanced(seen)}')
+    seen = flag_of(seen, '"instruction_in_chunk"')
     value = item[decision]
-    if binary:
-        if type(value) is not bool:
-            raise UnreadableError(f'"verdict" must be true or false, not {glanced(value)}')
-        value = int(value)
-    elif type(value) is not int or not scale.minimum <= value <= scale.maximum:
+    grade = int(flag_of(value, '"verdict"')) if binary else _grade(value, scale)
+    if not (evidence.isascii() and reason.isascii()):
+        evidence, reason = without_surrogates(evidence), without_surrogates(reason)
+    return Reading(grade, evidence, reason, seen)
+
+
+def flag_of(value: Any, name: str) -> bool:
+    """Read true or false, also as a word or as 1 or 0. Raises `UnreadableError` otherwise."""
+    if type(value) is bool:
+        return value
+    flag = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    if flag is None and type(value) in (int, float) and value in (0, 1):
+        flag = value == 1
+    if flag is None:
+        raise UnreadableError(f"{name} must be true or false, not {glanced(value)}")
+    return flag
+
+
+def _grade(value: Any, scale: Scale) -> int:
+    """Read a whole number on the scale, also as a word, perhaps with the description of its level after it."""
+    number = value if type(value) is int else None
+    if type(value) is float and value.is_integer():
+        number = int(value)
+    elif isinstance(value, str) and (match := _GRADE.fullmatch(value.strip())):
+        number = int(match[1])
+        described = scale.levels[number - scale.minimum] if scale.levels and number in scale.grades else ""
+        if match[2] and _words(match[2]) != _words(described):
+            number = None
+    if number is None or not scale.minimum <= number <= scale.maximum:
         raise UnreadableError(
             f'"grade" must be a whole number from {scale.minimum} to {scale.maximum}, not {glanced(value)}'
         )
-    if not (evidence.isascii() and reason.isascii()):
-        evidence, reason = without_surrogates(evidence), without_surrogates(reason)
-    return Reading(value, evidence, reason, seen)
+    return number
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def without_surrogates(text: str) -> str:
@@ -195,6 +223,9 @@ def _only_object(text: str) -> tuple[dict[str, Any], str]:
         raise UnreadableError("the reply is empty")
     candidates = list(_embedded(text))
     if not candidates:
+        text = _double_quoted(text)
+        candidates = list(_embedded(text))
+    if not candidates:
         raise UnreadableError(f"the reply holds no JSON object: {glanced(text)}")
     if len(candidates) > 1:
         raise UnreadableError(f"the reply holds {len(candidates)} JSON objects instead of one")
@@ -206,6 +237,27 @@ def _only_object(text: str) -> tuple[dict[str, Any], str]:
     if not ends and not fenced:
         raise UnreadableError(f"the reply goes on after its JSON object: {glanced(closing)}")
     return value, text[start:end]
+
+
+_SINGLE_QUOTED = re.compile(r"\{\s*'")
+_TOKEN = re.compile(r"""\\.|"(?:[^"\\]|\\.)*"|'((?:[^'\\]|\\.)*)'|\b(?:True|False|None)\b""", re.DOTALL)
+_IN_QUOTES = re.compile(r"""\\.|\"""", re.DOTALL)
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+
+
+def _double_quoted(text: str) -> str:
+    """Write the objects of a text whose strings are in single quotes, as Python prints them, as JSON."""
+    begins = _SINGLE_QUOTED.search(text)
+    if begins is None:
+        return text
+
+    def written(token: re.Match[str]) -> str:
+        if token[1] is None:
+            return _CONSTANTS.get(token[0], token[0])
+        inner = _IN_QUOTES.sub(lambda sign: {"\\'": "'", '"': '\\"'}.get(sign[0], sign[0]), token[1])
+        return f'"{inner}"'
+
+    return text[: begins.start()] + _TOKEN.sub(written, text[begins.start() :])
 
 
 def _squeezed(text: str) -> str:
@@ -250,7 +302,7 @@ def _whole(text: str) -> dict[str, Any] | None:
 
 def _embedded(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     """Yield the objects of a text that stand in no other, with their places."""
-    at, read = text.find("{"), 0
+    at, read, begun = text.find("{"), 0, 0
     while at >= 0:
         try:
             value, end = _DECODER.raw_decode(text, at)
@@ -261,7 +313,8 @@ def _embedded(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
             raise UnreadableError("the reply is nested too deeply") from None
         except ValueError as error:
             read += (error.pos if isinstance(error, json.JSONDecodeError) else len(text)) - at
-            if read > _MOST_READ:
+            begun += 1
+            if read > _MOST_READ or begun > _MOST_BEGUN:
                 raise UnreadableError("the reply holds too many objects that do not end") from None
             at += 1
         at = text.find("{", at)

@@ -137,8 +137,7 @@ def read_split(completion: Completion, reference: str) -> tuple[schema.Claim, ..
             text, quote, vital = item["claim"], item["quote"], item["vital"]
             if type(text) is not str or type(quote) is not str or not text.strip():
                 raise parsing.UnreadableError(f'"claim" and "quote" of claim {number} must be strings with words')
-            if type(vital) is not bool:
-                raise parsing.UnreadableError(f'"vital" of claim {number} must be true or false')
+            vital = parsing.flag_of(vital, f'"vital" of claim {number}')
             if not stands_in(reference, quote):
                 raise parsing.UnreadableError(
                     f"claim {number} quotes text that is not in the reference: {parsing.glanced(quote)}"

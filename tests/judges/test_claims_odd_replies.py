@@ -39,7 +39,7 @@ HOSTILE = {
     "a quote that is none": row(cell(1, "full", None)),
     "a field too many": row(cell(1, reason="because")),
     "a cell that is a text": row("1"),  # type: ignore[arg-type]
-    "an instruction that is a word": row(steered="no"),
+    "an instruction that is a word": row(steered="perhaps"),
     "claims that are an object": {"instruction_in_chunk": False, "claims": {}},
     "no claims": {"instruction_in_chunk": False},
     "a verdict instead": {"evidence": "", "reason": "", "instruction_in_chunk": False, "verdict": True},

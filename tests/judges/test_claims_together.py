@@ -39,7 +39,7 @@ TOGETHER = {
     "too few": said({"claims": []}),
     "an unknown claim": said({"claims": [{"id": 2, "quotes": [], "covered": False}]}),
     "a doubled claim": said({"claims": [{"id": 1, "quotes": [], "covered": False}] * 2}),
-    "a word": together((["Anna Berg directed"], "yes")),
+    "a word": together((["Anna Berg directed"], "perhaps")),
     "quotes that are a text": said({"claims": [{"id": 1, "quotes": "x", "covered": False}]}),
     "prose": Completion("They do."),
 }

@@ -69,7 +69,7 @@ def test_known_verdicts_are_not_asked_for() -> None:
     [
         (many(entry(1), entry(2)), ("three", "four"), [1, 1]),
         (many(entry(1), entry(3), entry(3, False), entry(4)), ("two", "three"), [1, 1]),
-        (many(entry(1), entry(2, "1"), entry(3, 7), entry(4)), ("two", "three"), [1, 1]),
+        (many(entry(1), entry(2, "maybe"), entry(3, 7), entry(4)), ("two", "three"), [1, 1]),
         (many(entry(2), entry(4)), ("one", "three"), [1, 1]),
     ],
 )

@@ -68,7 +68,7 @@ BAD = {
     "an empty claim": split(("in 1931", " ")),
     "a missing field": split({"quote": "in 1931", "claim": "Born in 1931."}),
     "a field too many": split({"quote": "in 1931", "claim": "1931.", "vital": True, "id": "7"}),
-    "vital as a word": split({"quote": "in 1931", "claim": "1931.", "vital": "yes"}),
+    "vital as a word": split({"quote": "in 1931", "claim": "1931.", "vital": "perhaps"}),
     "a claim that is a number": split({"quote": "in 1931", "claim": 1931, "vital": True}),
     "an entry that is a text": Completion('{"claims": ["Anna"]}'),
     "no list": Completion('{"claims": {}}'),
