@@ -174,6 +174,8 @@ class Completion:
     """Whether it came from a cache; never stored."""
     request_id: str = field(default="", compare=False)
     """The server's name of the request, for its support; never stored, so a cache answers without one."""
+    reasoned: bool = field(default=False, compare=False)
+    """Whether the server gave reasoning beside its text; never stored."""
     reasoned_object: bool = field(default=False, compare=False)
     """Whether it has no text, but its reasoning holds what looks like a JSON object; never stored."""
 

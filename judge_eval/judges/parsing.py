@@ -35,6 +35,8 @@ class Problem:
 
     why: Why
     detail: str
+    final: bool = False
+    """Whether asking again cannot help."""
 
 
 _MOST_READ = 5_000_000  # characters of objects that never end; a thousand times a long reply
@@ -131,7 +133,10 @@ def number_of(value: Any, count: int) -> int:
 def problem_of(completion: Completion, clause: str) -> Problem:
     """Return why a reply cannot be read: it was cut off, declined, or what the clause says."""
     if completion.finish == "length":
-        return Problem("truncated", f"the reply ended at the cap of {completion.usage.output_tokens} tokens")
+        if _repeats_itself(completion.text):
+            return Problem("truncated", "the model repeats itself", final=True)
+        detail = f"the reply ended at the cap of {completion.usage.output_tokens} tokens"
+        return Problem("truncated", detail, final=not _reasoned(completion))
     if completion.finish in ("refusal", "filter"):
         words = f": {glanced(completion.text)}" if completion.text else ""
         what = "the server's content filter" if completion.finish == "filter" else "the model"
@@ -139,6 +144,25 @@ def problem_of(completion: Completion, clause: str) -> Problem:
     if completion.reasoned_object:
         clause += "; its reasoning holds a JSON object, which is not an answer"
     return Problem("unparsable", clause)
+
+
+_SHORTEST_LOOP = 90  # characters of a reply in which a repetition is looked for
+
+
+def _repeats_itself(text: str) -> bool:
+    """Tell whether the last third of a text repeats one piece at least twice."""
+    if len(text) < _SHORTEST_LOOP:
+        return False
+    end = text[-(len(text) // 3) :]
+    period = end.find(end[: (len(end) + 1) // 2], 1)
+    return 0 < period <= len(end) // 2 and end[period:] == end[:-period]
+
+
+def _reasoned(completion: Completion) -> bool:
+    """Tell whether thoughts took tokens of a reply, or nothing of it can be seen."""
+    text = completion.text
+    thoughts = completion.reasoned or completion.usage.reasoning_tokens > 0
+    return thoughts or not text.strip() or _THOUGHTS.search(text) is not None
 
 
 def _item(item: dict[str, Any], scale: Scale) -> Reading:

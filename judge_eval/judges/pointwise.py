@@ -21,7 +21,8 @@ class Pointwise(prompted.PromptJudge):
     """Asks about each distinct chunk in a request of its own.
 
     Equal chunks are asked about once, ones without text never. An unreadable reply is asked for again once,
-    with the problem named; a truncated one once, with a larger cap; a relevant verdict without a quote once.
+    with the problem named; a truncated one that reasoned once, with a larger cap; a relevant verdict without a
+    quote once.
     A chunk that still has no verdict gets a `NoVerdict`.
 
     Args:

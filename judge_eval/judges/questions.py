@@ -24,7 +24,7 @@ Asking: TypeAlias = Generator[RequestRound, Sequence[Reply], None]
 ASKED_AGAIN = ("unreachable", "budget")
 """Why a verdict is missing if asking again may bring one."""
 LARGER_CAP = 8
-"""How many times the cap a truncated reply is asked again with."""
+"""How many times the cap a truncated reply that reasoned is asked again with."""
 
 BLANK = "The chunk is blank."
 """The reason given for a chunk without text that counts as irrelevant."""
@@ -124,8 +124,8 @@ def failed_call(error: CallError, before: Problem | None) -> Problem:
 
 
 def can_repair(problem: Problem, tried: Container[str]) -> bool:
-    """Tell whether a question is asked again: once after a truncated reply, once after an unreadable one."""
-    return problem.why in ("truncated", "unparsable") and problem.why not in tried
+    """Tell whether a question is asked again: once after a reply cut in its thoughts, once after an unreadable one."""
+    return problem.why in ("truncated", "unparsable") and problem.why not in tried and not problem.final
 
 
 def second_look(request: Request, reply: Completion, asked: str) -> Request:
@@ -265,8 +265,8 @@ class Contract(ABC, Generic[R]):
 
 def ask_pointwise(contract: Contract[R], trace: schema.Trace, questions: Sequence[Question[R]]) -> Asking:
     """Ask about each passage in a request of its own."""
-    # A reply that cannot be read is asked for again once, with the problem named; a truncated one once, with
-    # a larger cap; a reading without a quote once.
+    # A reply that cannot be read is asked for again once, with the problem named; a truncated one that reasoned
+    # once, with a larger cap; a reading without a quote once.
     if not questions:
         return
     first = contract.request(trace, questions[:1], contract.accepts)

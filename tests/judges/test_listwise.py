@@ -16,7 +16,7 @@ from tests.support.replies import entry, many, one
 JUDGE = Listwise("listwise/support/binary")
 FOUR = trace_of("one", "two", "three", "four")
 GARBAGE = Completion("1 yes, 2 no")
-CUT = Completion('{"verdicts": [', "length", Usage(9, 512))
+CUT = Completion('{"verdicts": [', "length", Usage(9, 512, reasoning_tokens=500))
 YES, NO = one(True, "pointwise"), one(False)
 
 

@@ -16,7 +16,7 @@ from tests.support.replies import graded, one
 JUDGE = Pointwise("support/binary")
 YES, NO = one(True, "first"), one(False)
 GARBAGE = Completion("I am not sure.")
-CUT = Completion('{"evidence": "', "length", Usage(9, 512))
+CUT = Completion('{"evidence": "', "length", Usage(9, 512, reasoning_tokens=500))
 
 
 def whys(judgment: Judgment) -> list[str]:
@@ -111,6 +111,53 @@ def test_a_truncated_reply_is_asked_for_with_a_larger_cap() -> None:
     assert again.max_tokens == rounds[0][0].max_tokens * LARGER_CAP
     assert again.follow_up == ()
     assert again.origin is rounds[0][0]
+
+
+LOOP = '{"evidence": "The sauce is made of tomatoes", "reason": "' + "The chunk says so, and it is right. " * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ('{"evidence": "' + " ".join(map(str, range(300))), "the reply ended at the cap of 512 tokens"),
+        ('{"evidence": "', "the reply ended at the cap of 512 tokens"),
+        (LOOP, "the model repeats itself"),
+        (LOOP[:-20], "the model repeats itself"),
+        ("\n" * 400, "the model repeats itself"),
+        (f"<think>{LOOP}", "the model repeats itself"),
+    ],
+)
+def test_a_cut_reply_without_thoughts_gets_no_larger_cap(text: str, detail: str) -> None:
+    """A reply that filled its cap with visible text, or repeats itself, would fill a larger cap as well."""
+    cut = Completion(text, "length", Usage(9, 512))
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[cut]])
+    assert whys(judgment) == ["truncated"]
+    assert cast(NoVerdict, judgment.outcomes[0]).detail == detail
+    assert len(rounds) == 1
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        Completion("", "length", Usage(9, 512)),
+        Completion("<think>Let me see", "length", Usage(9, 512)),
+        Completion('<think>It does.</think>{"evi', "length", Usage(9, 512)),
+        Completion('{"evi', "length", Usage(9, 512), reasoned=True),
+        Completion('{"evi', "length", Usage(9, 512, reasoning_tokens=500)),
+    ],
+)
+def test_a_reply_cut_in_its_thoughts_gets_a_larger_cap(cut: Completion) -> None:
+    """Thoughts took the room of the answer."""
+    judgment, rounds = drive(JUDGE, trace_of("first"), [[cut], [YES]])
+    assert whys(judgment) == ["1"]
+    assert rounds[1][0].max_tokens == rounds[0][0].max_tokens * LARGER_CAP
+
+
+def test_a_loop_is_given_up_although_the_model_reasons() -> None:
+    """Reasoning tokens do not make a repetition end."""
+    loop = Completion(LOOP, "length", Usage(9, 512, reasoning_tokens=100))
+    judgment, _ = drive(JUDGE, trace_of("first"), [[loop]])
+    assert cast(NoVerdict, judgment.outcomes[0]).detail == "the model repeats itself"
 
 
 def test_truncated_twice_is_no_verdict() -> None:

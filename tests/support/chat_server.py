@@ -181,7 +181,7 @@ class ChatServer:
         if fault == "refusal":
             return Canned(body=completion(body, None, refusal="I can't help with that."), headers=extra)
         if fault == "length":
-            return Canned(body=completion(body, '{"evidence": "a', finish="length"), headers=extra)
+            return Canned(body=completion(body, "<think>", finish="length"), headers=extra)
         return self._usual(Canned(headers=extra), body)
 
     def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:

@@ -124,7 +124,8 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     if isinstance(refusal, str) and refusal and finish == "stop":
         finish, text = "refusal", text or whole(refusal)
     clean = scrub.reply(text)
-    thoughts = (message.get("reasoning_content"), message.get("reasoning"))
+    beside = (message.get("reasoning_content"), message.get("reasoning"))
+    thoughts = [each for each in beside if isinstance(each, str) and each.strip()]
     # Tokens do not spell a text that held a key.
     spelled_out = choice.get("logprobs") and clean == text
     return Completion(
@@ -133,7 +134,8 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         usage=_usage(body.get("usage")),
         model=model_of(body, scrub),
         logprobs=_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
-        reasoned_object=not text.strip() and any(isinstance(each, str) and "{" in each for each in thoughts),
+        reasoned=bool(thoughts),
+        reasoned_object=not text.strip() and any("{" in each for each in thoughts),
     )
 
 

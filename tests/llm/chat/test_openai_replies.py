@@ -47,6 +47,7 @@ READ = {
     "content_parts": ("stop", '{"evidence"'),
     "refusal": ("refusal", "I'm sorry"),
     "length": ("length", '{"evidence"'),
+    "loop": ("length", '{"evidence"'),
     "content_filter_finish": ("filter", '{"evidence"'),
     "malformed": ("stop", '{"evidence"'),
     "logprobs": ("stop", '{"verdict": true}'),
