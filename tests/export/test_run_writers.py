@@ -180,7 +180,7 @@ def test_a_format_is_named_or_advised(tmp_path: Path) -> None:
     """The suffix names the format; without one, or with a wrong name, the error lists what there is."""
     run = failing_run()
     assert write_as(run, tmp_path / "x.csv") == "csv"
-    with pytest.raises(ConfigError, match=r"its suffix names no format; give `format`: csv, inspect"):
+    with pytest.raises(ConfigError, match=r"its suffix names no format; give `format` \(`--format`\): csv, inspect"):
         write_as(run, tmp_path / "x.bin")
     with pytest.raises(UnknownNameError, match="did you mean 'trec-run'"):
         write_as(run, tmp_path / "x.bin", "trec_run")

@@ -84,7 +84,7 @@ def test_the_worksheet_that_holds_something(tmp_path: Path) -> None:
     assert records(first) == [{"a": 1}]
     assert sheet_names(first, "x") == ["Data"]
     two = book(tmp_path / "two.xlsx", Traces=[["a"], [1]], Notes=[["b"], [2]])
-    with pytest.raises(DataError, match=r'2 worksheets; .*records="Traces", records="Notes"'):
+    with pytest.raises(DataError, match=r'2 worksheets; .*records="Traces"` .*records="Notes"`'):
         records(two)
     assert records(two, sheet="Notes") == [{"b": 2}]
     with pytest.raises(DataError, match=r"no worksheet 'Trace'; did you mean 'Traces'"):
