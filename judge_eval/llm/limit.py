@@ -7,7 +7,9 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -295,6 +297,10 @@ class _Waiter:
         if not self.future.done():
             self.future.set_result(None)
 
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
 
 class QuotaGate:
     """One controller and the calls that wait for it; event loops in other threads may share it."""
@@ -336,6 +342,13 @@ class QuotaGate:
             self.state.release(outcome, loop.time(), **ended)
             if self._waiters:
                 self._pump(loop)
+
+    def decline(self, error: Callable[[], Exception]) -> None:
+        """Let the calls that wait in line fail, each with an error of its own."""
+        with self._lock:
+            for waiter in self._waiters:  # each takes itself out of the line
+                with suppress(RuntimeError):  # its loop has been closed
+                    waiter.loop.call_soon_threadsafe(waiter.fail, error())
 
     def advertise(self, signal: RateSignal) -> None:
         """Note what a server advertised."""
@@ -379,6 +392,8 @@ class QuotaGate:
             self._pump(loop)
 
 
+PATIENCE = 600.0
+"""The most seconds that a server may ask a call to wait; one that asks for more answers nothing in this run."""
 _WRAPPED = 50  # tokens that a server puts around the texts of a call, about
 
 _gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
@@ -395,7 +410,7 @@ class Limited(Wrapper):
 
     At most `concurrency` calls (>= 1) are in flight, `start` until the server has answered. `rpm` and `tpm`
     (requests, and tokens in and out, a minute) hold where the server does not advertise its limits. If it
-    asks everyone to wait longer than `patience` seconds, calls are declined at once and not sent.
+    asks everyone to wait longer than `patience` seconds, calls are declined at once and not sent, also those in line.
 
     `total` bounds the calls in flight of this backend and others together (`run_gate`). A call takes its
     place there last, so a backend that is held back does not keep places from the others.
@@ -409,7 +424,7 @@ class Limited(Wrapper):
         start: int = 20,
         rpm: float | None = None,
         tpm: float | None = None,
-        patience: float = 600.0,
+        patience: float = PATIENCE,
         total: QuotaGate | None = None,
     ) -> None:
         for name, value in (("concurrency", concurrency), ("start", start), ("rpm", rpm), ("tpm", tpm)):
@@ -417,6 +432,7 @@ class Limited(Wrapper):
                 raise ConfigError(f"{name} must be above 0, not {value}")
         super().__init__(inner)
         self._patience, self._total = patience, total
+        self._words = ""  # what the server said when it last declined a call for want of capacity
         limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm)
         self._gate = QuotaGate(limits)
         if isinstance(inner, Advertising):
@@ -433,11 +449,8 @@ class Limited(Wrapper):
     async def complete(self, request: Request) -> Completion:
         """Answer one request when its turn has come, if the server asks for no more than `patience`."""
         gate, clock = self._gate, asyncio.get_running_loop().time
-        wait = gate.state.not_before - clock()
-        if wait > self._patience:
-            raise TransientError(
-                f"the server asks to wait {wait:.0f} s", kind="rate_limit", retry_after=wait, sent=False
-            )
+        if gate.state.not_before - clock() > self._patience:
+            raise self._too_long(clock())
         number = await gate.acquire(0.0 if gate.state.cost else _guess(request))
         outcome: CallOutcome = "neutral"
         started = retry_after = None
@@ -452,7 +465,7 @@ class Limited(Wrapper):
             return completion
         except TransientError as error:
             if error.kind == "rate_limit" or (error.kind == "server" and error.retry_after is not None):
-                outcome, retry_after = "rejected", error.retry_after
+                outcome, retry_after, self._words = "rejected", error.retry_after, error.detail
             elif error.kind == "timeout" and error.sent:
                 outcome = "late"
             raise
@@ -461,6 +474,13 @@ class Limited(Wrapper):
                 self._total.release("neutral")
             took = 0.0 if started is None else clock() - started
             gate.release(outcome, took=took, tokens=used, retry_after=retry_after, number=number)
+            if outcome == "rejected" and gate.state.not_before - clock() > self._patience:
+                gate.decline(partial(self._too_long, clock()))
+
+    def _too_long(self, now: float) -> TransientError:
+        wait = self._gate.state.not_before - now
+        words = f"the server asks to wait {wait:.0f} s" + (f": {self._words}" if self._words else "")
+        return TransientError(words, kind="rate_limit", retry_after=wait, sent=False)
 
 
 def _guess(request: Request) -> float:

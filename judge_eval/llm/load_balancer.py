@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.llm.backend import Backend, Identity, splits_requests
+from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
 
 
@@ -88,9 +89,10 @@ class LoadBalancer:
             try:
                 completion = await server.backend.complete(request)
             except TransientError as error:
-                if error.kind in ("connection", "timeout"):
+                is_away = (error.retry_after or 0.0) > PATIENCE
+                if is_away or error.kind in ("connection", "timeout"):
                     self._leave_out(server)
-                if not error.sent and error.kind == "connection" and len(tried) < len(self._servers):
+                if not error.sent and (error.kind == "connection" or is_away) and len(tried) < len(self._servers):
                     continue
                 raise
             finally:

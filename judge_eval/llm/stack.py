@@ -49,6 +49,11 @@ class Stack:
             self.breaker.answered = True
 
     @property
+    def asked_wait(self) -> float:
+        """The seconds that the server asked to wait while calls wait so; 0 if none does, or not for long."""
+        return self.retried.asked_wait if self.retried else 0.0
+
+    @property
     def keeps(self) -> bool:
         """Whether a cache keeps the answers."""
         return self.cached is not None and self.cached.failure is None
@@ -106,6 +111,11 @@ class Stacks:
         """What OpenTelemetry receives: as the parts say, if they agree; else nothing."""
         modes = {stack.otel for stack in self.parts.values()}
         return modes.pop() if len(modes) == 1 else "off"
+
+    @property
+    def asked_wait(self) -> float:
+        """The longest wait that one of the servers asked for, in seconds."""
+        return max((stack.asked_wait for stack in self.parts.values()), default=0.0)
 
     @property
     def keeps(self) -> bool:

@@ -33,13 +33,14 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     from judge_eval.views.progress import progress_line
 
     if not sys.stderr.isatty():
-        last = time.monotonic()
+        last, wait = time.monotonic(), 0.0
 
         def tell_now_and_then(progress: Progress) -> None:
-            nonlocal last
-            if time.monotonic() - last >= LINE_EVERY:
+            nonlocal last, wait
+            if time.monotonic() - last >= LINE_EVERY or progress.wait > wait:
                 last = time.monotonic()
                 remark(progress_line(progress))
+            wait = progress.wait
 
         yield tell_now_and_then
         return

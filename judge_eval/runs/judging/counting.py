@@ -47,6 +47,8 @@ class Progress(RunCounts):
     """Where the run is kept; None in memory."""
     cost: float | None = None
     """Dollars that its calls took so far, in all sessions; None where a price is not known."""
+    wait: float = 0.0
+    """Seconds that a server asked to wait, while calls wait for that; 0 if none does."""
 
 
 class Counting:
@@ -97,6 +99,7 @@ class Counting:
             seconds=monotonic() - self._started,
             folder=None if folder is None else str(folder),
             cost=self.taken().cost,
+            wait=self._stack.asked_wait,
         )
 
     def tally(self) -> Tally:

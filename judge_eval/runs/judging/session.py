@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_
 from judge_eval.runs.folder.records import FORMAT, JUDGED, Manifest, Status, Tally, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.run_files import RESULTS
-from judge_eval.runs.judging.counting import Counting, Progress, publishing, total, with_paid
+from judge_eval.runs.judging.counting import PROGRESS_EVERY, Counting, Progress, publishing, total, with_paid
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.mirror import is_pushed
 from judge_eval.runs.scoring.aggregate import figures
@@ -239,7 +240,7 @@ class RunSession:
         # the run ends early, its folder says so and can be resumed.
         engine = self.context.engine()
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
-        async with publishing(self.folder, self._progress):
+        async with publishing(self.folder, self._progress), self._telling_of_waits():
             try:
                 async with engine:
                     async for block in engine.results(source):
@@ -288,6 +289,24 @@ class RunSession:
         if self.journal is not None:
             self.journal.note(self._counting.taken())
         return self._counting.progress(self.folder)
+
+    @asynccontextmanager
+    async def _telling_of_waits(self) -> AsyncIterator[None]:
+        """Call `watch` about every second while a server's wait holds calls up, for then no trace may finish."""
+        if self.watch is None:
+            yield
+            return
+        task = asyncio.create_task(self._tell_of_waits(self.watch), name="judge_eval waits")
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _tell_of_waits(self, watch: Callable[[Progress], None]) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY)
+            if self.context.stack.asked_wait:
+                watch(self._counting.progress(self.folder))
 
     def _items(self, traces: Iterator[tuple[int, Trace]]) -> Iterator[Item]:
         for position, trace in traces:

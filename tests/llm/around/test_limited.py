@@ -181,6 +181,22 @@ def test_wait_beyond_patience() -> None:
     assert len(slow.came) == 4
 
 
+def test_wait_beyond_patience_of_those_in_line() -> None:
+    """Calls that are in line when the server asks for an hour are declined too, and the line is empty after them."""
+    declined = TransientError("x", kind="rate_limit", retry_after=3600.0, sent=False)
+    slow = Slow(failing=lambda n: declined)
+    backend = Limited(Plain(slow), start=4, patience=60)
+
+    async def go() -> None:
+        outcomes = await all_of(backend, 40)
+        assert all(isinstance(outcome, TransientError) for outcome in outcomes)
+        assert asyncio.get_running_loop().time() < 10
+        assert backend.state.in_flight == 0
+
+    virtual_time.run(go())
+    assert len(slow.came) < 10
+
+
 def test_one_controller_per_quota() -> None:
     """Backends of one scope share the limit; of another scope, or without one, they do not."""
     first, second, other = Slow("test-q1"), Slow("test-q1"), Slow("test-q2")

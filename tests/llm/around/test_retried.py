@@ -93,11 +93,15 @@ def test_full_jitter() -> None:
 
 
 def test_no_wait_beyond_the_allowed() -> None:
-    """A wait longer than the allowed is not begun: the call fails at once and says so."""
+    """A wait longer than the allowed is not begun: the call fails at once and says so; the fourth ends the run."""
     inner = Scripted([TransientError("x", kind="rate_limit", retry_after=3600.0)])
-    with pytest.raises(CallError, match="3600 s was asked for, 600 s are allowed"):
-        virtual_time.run(Retried(inner).complete(ask()))
-    assert inner.at == [0.0]
+    backend = Retried(inner)
+    for _ in range(3):
+        with pytest.raises(CallError, match="3600 s was asked for, 600 s are allowed"):
+            virtual_time.run(backend.complete(ask()))
+    assert inner.at == [0.0] * 3
+    with pytest.raises(FatalCallError, match="3600 s was asked for, 600 s are allowed"):
+        virtual_time.run(backend.complete(ask()))
 
 
 def test_total_delay() -> None:
