@@ -69,7 +69,7 @@ def agree(
         return
     if numbers.by and (systems or len(loaded) + (labels is not None) > 2):
         raise ConfigError("--by: figures by slice are of one run, against labels or another run")
-    people_labels = None if labels is None else labels_of(loaded[0], labels)
+    people_labels = None if labels is None else labels_of(loaded[0], labels, labelling.label_relevant)
     if systems:
         tables = [
             rank_systems(loaded, people_labels, metric, threshold=labelling.label_relevant)

@@ -56,7 +56,7 @@ def calibrate(
     if method is not None and not probabilities:
         raise ConfigError("--method needs --probabilities; a threshold is chosen by --objective")
     run = chosen.loaded(remark)
-    labels = None if labelling.labels is None else labels_of(run, labelling.labels)
+    labels = None if labelling.labels is None else labels_of(run, labelling.labels, labelling.label_relevant)
     if probabilities:
         mapped = fit_probabilities(run, labels, threshold=labelling.label_relevant, method=method, seed=seed)
         kept: JudgeCalibration | None = mapped.calibration

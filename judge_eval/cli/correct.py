@@ -35,6 +35,6 @@ def correct(
 
     run = chosen.loaded(remark)
     names = [str(parse_metric(name)) for name in numbers.names]
-    labels = labels_of(run, labelling.labels)
+    labels = labels_of(run, labelling.labels, labelling.label_relevant)
     corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential)
     print_record(corrected, json_, correction_view)

@@ -14,6 +14,7 @@ from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, 
 from judge_eval.errors import DataError, Why
 from judge_eval.objects import number_text
 from judge_eval.safe_text import value_kind
+from judge_eval.spelling import option
 
 K = TypeVar("K")
 TRACE = ("trace_id", "query_id", "qid")
@@ -165,14 +166,24 @@ class Labels:
             )
 
 
-def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = None) -> Labels:
-    """Read human labels from a file in one of the formats of `graded_rows`; the grade is called `label`."""
+def read_labels(
+    path: Path | str, given: Mapping[tuple[str, str], int] | None = None, *, most: int | None = None
+) -> Labels:
+    """Read human labels from a file in one of the formats of `graded_rows`; the grade is called `label`.
+
+    Args:
+        path: The file.
+        given: Labels from elsewhere for chunks that the file lists without one.
+        most: The highest grade that a label may have; None for no limit.
+
+    Raises:
+        DataError: The file cannot be read, a label is not a grade or above `most`, or there is no label.
+    """
     # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the pool, but
     # not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace (in its
     # `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability` beside the chunk is
     # that of the chunk. A row may name who gave its label (`by`): a chunk that people label differently has the label
-    # of most of them, or of the row that decides (`final`). `given` are labels from elsewhere for chunks that the
-    # file lists without one.
+    # of most of them, or of the row that decides (`final`).
     labels = Labels(sources=(str(path),))
     decided: dict[tuple[str, str], int] = {}
     for row in graded_rows(path):
@@ -181,6 +192,13 @@ def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = 
         grade = (given or {}).get((row.trace, row.chunk)) if row.grade is None else row.grade
         if grade is None:
             continue
+        if most is not None and grade > most:
+            fault = (
+                f"chunk {row.chunk!r} of trace {row.trace!r} is labelled {grade}, but the judge's scale ends at "
+                f"{most}; if the labels have a scale of their own, {option('label_relevant')} says which is the "
+                "least relevant"
+            )
+            raise row.fault(fault, "label")
         name = row.beside.get("by")
         if grade < 0:
             labels.unjudged += 1

@@ -33,12 +33,20 @@ from judge_eval.stats.figures_of_agreement import confusion_by_group
 _BLOCK = 65_536
 
 
-def labels_of(run: Run, path: str | Path | None = None) -> Labels:
-    """Return the human labels of a run's chunks: from a file, else from the run or its dataset."""
+def labels_of(run: Run, path: str | Path | None = None, threshold: int | None = None) -> Labels:
+    """Return the human labels of a run's chunks: from a file, else from the run or its dataset.
+
+    A `threshold`, the least label that counts as relevant, says that labels may have a scale of their own. Without
+    it a file with a label above the scale of a graded judge is refused; graded labels of a binary judge are not.
+    """
     # A chunk that the file lists without a label has the one that was given on the run's page, if any.
     if path is not None:
+        scale = scale_of(run)
+        most = None if scale.binary or threshold is not None else scale.maximum
         on_page = {} if run.folder is None else given_labels(run.folder)
-        return read_labels(path, {key: each.label for key, each in on_page.items() if each.label is not None})
+        return read_labels(
+            path, {key: each.label for key, each in on_page.items() if each.label is not None}, most=most
+        )
     labels = Labels(sources=("the dataset",), people=labels_by_person(run))
     label_of = label_lookup(run, None)
     for result in light_results(run):

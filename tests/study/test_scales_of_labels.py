@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval import Evaluator
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError
 from judge_eval.schema import BINARY, Scale
 from judge_eval.study.agree import agree, agree_all
 from judge_eval.study.calibrate import calibrate
-from judge_eval.study.matching import label_scale
+from judge_eval.study.matching import label_scale, labels_of
 from judge_eval.study.sample import scale_words
 from judge_eval.study.systems import JudgedRun, metric_both_ways
-from tests.support.scales import FIVE, ONE_TO_FIVE, drawn, labels_in
+from tests.support.application import CliRunner, app
+from tests.support.scales import FIVE, ONE_TO_FIVE, SCALES, drawn, labels_in, traces
 
 
 @FIVE
@@ -74,3 +76,33 @@ def test_people_are_told_the_scale(scale: Scale) -> None:
     """A sheet to fill in names the ends of the scale."""
     words = scale_words(scale)
     assert words.startswith("1 relevant" if scale.binary else f"{scale.minimum} (not at all) to {scale.maximum} ")
+
+
+def test_a_label_above_the_scale_of_the_judge_is_refused_with_its_line(tmp_path: Path) -> None:
+    """A 7 on the scale 0-3 is a slip: file and line are named. A threshold says that labels have their own scale."""
+    run = drawn(tmp_path, SCALES["0-3"])
+    keys = list(labels_in(run).grades)
+    file = tmp_path / "labels.csv"
+    lines = [f"{trace},{chunk},{7 if place == 4 else place % 4}" for place, (trace, chunk) in enumerate(keys)]
+    file.write_text("\n".join(["trace_id,chunk_id,label", *lines]) + "\n")
+    with pytest.raises(DataError, match=r"labels\.csv:6: label: .* labelled 7, but the judge's scale ends at 3"):
+        labels_of(run, file)
+    assert labels_of(run, file, 2).grades[keys[4]] == 7
+    assert labels_of(drawn(tmp_path, SCALES["0-1"]), file).grades[keys[4]] == 7
+
+
+@pytest.mark.parametrize("command", ["agree", "calibrate", "correct"])
+def test_commands_refuse_a_label_above_the_scale(tmp_path: Path, command: str) -> None:
+    """Each command that takes labels names file and line, and takes them with `--label-relevant`."""
+    file, out = tmp_path / "labels.csv", tmp_path / "runs"
+    with Evaluator("fake/hash", prompt="support/graded", cache=False) as evaluator:
+        run = evaluator.evaluate(traces(6), out=out)
+    keys = [(result.trace_id, chunk.id) for result in run.results[:4] for chunk in result.trace.chunks]
+    lines = [f"{trace},{chunk},{7 if place % 3 else 0}" for place, (trace, chunk) in enumerate(keys)]
+    file.write_text("\n".join(["trace_id,chunk_id,label", *lines]) + "\n")
+    words = [command, run.id[:8], "--labels", str(file), "--out", str(out)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "labels.csv:3: label" in done.output
+    again = CliRunner().invoke(app, [*words, "--label-relevant", "5"])
+    assert "labels.csv:3" not in again.output
