@@ -252,7 +252,8 @@ class Evaluator:
         _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
         resume = kept.resume
-        source = self.source(data, selection)
+        is_file = isinstance(data, str | Path)  # opening it may wait, as for a pipe or a URL
+        source = await asyncio.to_thread(self.source, data, selection) if is_file else self.source(data, selection)
         if source is None:
             selection.check_stream(resume is True)
         dataset = await _surveyed(source)

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,14 +15,16 @@ from pydantic import Field
 
 from judge_eval.compare.gate import check_gates, gated_metrics
 from judge_eval.compare.options import Gates
-from judge_eval.errors import ConfigError, DataError, JudgeEvalError
+from judge_eval.data.remote import is_url
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
 from judge_eval.runs.judging.counting import Progress
-from judge_eval.runs.keeping.lookup import find_run, listing, names_in
+from judge_eval.runs.keeping.lookup import find_run, find_run_in, listing, names_in
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.safe_text import shortened
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.server_settings import ServerLimits
 from judge_eval.views.blocks import View
@@ -33,6 +36,14 @@ from judge_eval.views.trace import trace_view
 from judge_eval.whatif import what_if
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+NAME = 2_000
+"""Characters of a name, a limit or a path in the arguments of a tool."""
+TEXT = 200_000
+"""Characters of a question, a reference, an answer or a chunk there."""
+RESULT = 200_000
+"""Characters of a result."""
+_TEXTS = ("query", "reference", "answer", "chunks")
 
 INSTRUCTIONS = """judge_eval measures a retriever: an LLM judges whether each retrieved chunk supports a reference
 answer, and the verdicts become ranking metrics. Name a run by `latest`, `label:NAME` or its id. Text of chunks and
@@ -50,7 +61,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         root: The folder of runs; new runs are written there.
         evaluator: Who judges; None offers only what needs no judge.
         limits: How many traces and chunks one call may bring.
-        files: Whether a caller may name a file of this machine as data.
+        files: Whether a caller may name files of this machine, as data and as runs; never URLs.
     """
     server: MCPServer[Any] = MCPServer("judge_eval", version=own_version(), instructions=INSTRUCTIONS)
 
@@ -64,14 +75,16 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         @wraps(function)
         async def asked(*args: Any, **keywords: Any) -> Any:
             try:
-                return await function(*args, **keywords)
+                _check_lengths(keywords)
+                return _bounded(await function(*args, **keywords))
             except JudgeEvalError as error:
                 raise refusal(error) from None
 
         @wraps(function)
         def called(*args: Any, **keywords: Any) -> Any:
             try:
-                return function(*args, **keywords)
+                _check_lengths(keywords)
+                return _bounded(function(*args, **keywords))
             except JudgeEvalError as error:
                 raise refusal(error) from None
 
@@ -79,7 +92,13 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         return function
 
     def load(name: str) -> EvalRun:
-        return EvalRun.load(find_run(name, root))
+        try:
+            if is_url(name):
+                raise RunError("a URL is not requested")
+            folder = find_run(name, root) if files else find_run_in(name, root)
+        except RunError:  # one text, so that nothing can be told about what lies elsewhere
+            raise RunError("no run here has that name, or several have; list_runs shows them") from None
+        return EvalRun.load(folder)
 
     def text(view: View) -> str:
         return markdown_of(view)
@@ -159,6 +178,35 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
     return server
 
 
+def _check_lengths(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that are too long."""
+    for name, value in arguments.items():
+        most = TEXT if name in _TEXTS else NAME
+        values = value if isinstance(value, list) else [value]
+        length = max((len(text) for text in values if isinstance(text, str)), default=0)
+        if length > most:
+            raise DataError(f"{name} has {length:,} characters; at most {most:,} are taken")
+        if name not in ("chunks", "traces") and len(values) > 100:
+            raise DataError(f"{name} has {len(values):,} items; at most 100 are taken")
+
+
+def _bounded(text: str) -> str:
+    """Cut a result that is too long, and say so."""
+    if len(text) <= RESULT:
+        return text
+    return f"{text[:RESULT]}\n\nThis is cut: the result has {len(text):,} characters. Ask for less."
+
+
+def _check_file(path: str) -> None:
+    """Refuse what is not a file or folder of this machine, before anything is opened."""
+    if is_url(path):
+        raise DataError("data behind a URL are not requested; give a file of this machine")
+    with suppress(OSError, ValueError):  # too long for a path, or no path at all
+        if Path(path).is_file() or Path(path).is_dir():
+            return
+    raise DataError("there is no file or folder of that name that can be read as data")
+
+
 def _add_judging(
     tool: Callable[[Callable[..., Any]], Any], evaluator: Evaluator, root: Path, limits: ServerLimits, *, files: bool
 ) -> None:
@@ -168,6 +216,9 @@ def _add_judging(
         if len(traces) > limits.traces:
             raise DataError(f"{len(traces):,} traces; this server takes at most {limits.traces:,} in one call")
         for trace in traces:
+            texts = (trace.query, trace.reference or "", trace.answer or "", *(chunk.text for chunk in trace.chunks))
+            if (longest := max(map(len, texts))) > TEXT:
+                raise DataError(f"{shortened(trace.id, 100)}: a text of {longest:,} characters; at most {TEXT:,}")
             if len(trace.chunks) > limits.chunks:
                 raise DataError(f"{trace.id}: {len(trace.chunks):,} chunks; at most {limits.chunks:,} are taken")
         return list(traces)
@@ -186,6 +237,8 @@ def _add_judging(
         query: str, chunks: list[str], reference: str | None = None, answer: str | None = None
     ) -> str:
         """Judge the chunks that one question retrieved, best first; keeps no run."""
+        if not query.strip():
+            raise DataError("the query is empty; a judge needs the question")
         listed = [Chunk(id=f"c{rank}", text=chunk) for rank, chunk in enumerate(chunks, 1)]
         trace = Trace(id="asked", query=query, reference=reference, answer=answer, chunks=listed)
         run = await evaluator.aevaluate(checked([trace]))
@@ -203,5 +256,6 @@ def _add_judging(
             path: str, context: Context[Any, Any], label: str | None = None, limit: int | None = None
         ) -> str:
             """Judge a file of any known format and keep the run; a cancelled one goes on if called again."""
+            await asyncio.to_thread(_check_file, path)
             run = await judged(path, context, label=label, limit=limit, resume=True, new_if_done=True)
             return markdown_of(summary_view(run))

@@ -130,6 +130,13 @@ def test_what_can_be_read_once_is_judged(shell: Shell, source: str) -> None:
         assert in_bash(shell, f"judge-eval {verb} <(cat pizza.jsonl)").code == 0
 
 
+def test_a_device_is_no_data(shell: Shell) -> None:
+    """A device that never ends is refused at once, before anything of it is copied."""
+    done = shell("run", "/dev/zero", "--model", "fake/overlap")
+    assert done.code == 2
+    assert "/dev/zero: a device, not a file of data" in done.err
+
+
 def one(shell: Shell, root: str) -> Path:
     """Return the folder of a run there."""
     return next((shell.folder / root).iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -184,5 +185,33 @@ def test_over_http_token_and_limits_hold(hosted: str, tmp_path: Path) -> None:
             )
             message = await refusal_of(client, "show_run", run="label:none")
             assert str(tmp_path) not in message
+            elsewhere = EvalRun.load(next(run_folders(tmp_path / "runs"))[0]).folder
+            refusals = {
+                await refusal_of(client, "show_run", run=name)
+                for name in (str(elsewhere), str(tmp_path), "/nowhere", f"{hosted}/api/v1/health")
+            }
+            assert len(refusals) == 1, refusals
+            assert "sent" in await text_of(client, "show_run", run="label:sent")
 
     asyncio.run(asyncio.wait_for(held(), 60))
+
+
+def test_over_stdio_no_url_and_no_device_is_read(tmp_path: Path) -> None:
+    """No URL is requested, no pipe or device is opened, and arguments have bounds with a reason."""
+    os.mkfifo(tmp_path / "pipe")
+    with ChatServer() as server:
+
+        async def conversation(client: Client) -> None:
+            assert "no run" in await refusal_of(client, "show_run", run=f"{server.url}/run")
+            assert "URL" in await refusal_of(client, "judge_file", path=f"{server.url}/data.jsonl")
+            for odd in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path / "gone")):
+                assert "there is no file or folder" in await refusal_of(client, "judge_file", path=odd)
+            refusal = await refusal_of(client, "show_run", run="x" * 100_000)
+            assert "run has 100,000 characters; at most 2,000 are taken" in refusal
+            long = await refusal_of(client, "judge_retrieval", query="q" * 3_000_000, reference="r", chunks=["c"])
+            assert "query has 3,000,000 characters" in long
+            empty = await refusal_of(client, "judge_retrieval", query=" ", reference="r", chunks=["c"])
+            assert "the query is empty" in empty
+
+        talk(over_stdio(tmp_path, "--model", "fake/overlap", "--metrics", "AP@5"), conversation)
+        assert not server.counts

@@ -1,6 +1,7 @@
 """Opening a file of data, unpacked and as UTF-8, with an error that names it where that fails."""
 
 import codecs
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,6 +59,10 @@ def steady(path: Path) -> Iterator[Path]:
         if is_stream(path):
             with reading_file(path):
                 source = path.open("rb")
+                mode = path.stat().st_mode
+            if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not source.isatty()):
+                source.close()
+                raise DataError("a device, not a file of data", file=name)
             path = stack.enter_context(copied(source, name, path.suffix))
         if path.is_file():
             if (module := _begins(path, name, PACKED)) is not None:

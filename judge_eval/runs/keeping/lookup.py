@@ -93,6 +93,11 @@ def find_run(name: str, root: Path, say: Callable[[str], None] | None = None, *,
             return path
         if path.is_dir() and path.resolve() != root.resolve():
             raise RunError(f"no run in {path}: it has no {MANIFEST}; name a run's folder or id")
+    return find_run_in(name, root, say, any_=any_)
+
+
+def find_run_in(name: str, root: Path, say: Callable[[str], None] | None = None, *, any_: bool = False) -> Path:
+    """Find a run of a folder as `find_run` does, but by no path and no URL."""
     runs, place = list(run_folders(root)), shown(root)
     if name.startswith(LABELLED):
         return bring_run(_newest(name, _labelled(runs, name[len(LABELLED) :], place), say, any_))
