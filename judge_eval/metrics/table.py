@@ -70,6 +70,7 @@ class GradeTable:
         claims: What the same chunks say of the claims of each row's reference; None if nobody asked.
         abstains: float64, laid out like `grades`: the probability that a reader abstains with the chunk alone; NaN
             if it is unknown; None if all are.
+        abstains_relevant: The same where a chunk is relevant, if that is another probability; None if it is not.
         minimum: The lowest grade of the scale, which is subtracted from `grades`, `relevant`, `maximum`,
             `pool`, `rest` and `expected`, as `on_scale` does.
 
@@ -93,6 +94,7 @@ class GradeTable:
     claims: ClaimTable | None = None
     chances: NDArray[np.float64] | None = None
     abstains: NDArray[np.float64] | None = None
+    abstains_relevant: NDArray[np.float64] | None = None
     minimum: int = 0
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
@@ -130,7 +132,9 @@ class GradeTable:
             if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
                 raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
             ragged.check_grades("rest", ragged.check_layout("rest", self.rest, offsets), self.maximum)
-        beside = {name: getattr(self, name) for name in ("probable", "expected", "repeats", "abstains")}
+        beside = {
+            name: getattr(self, name) for name in ("probable", "expected", "repeats", "abstains", "abstains_relevant")
+        }
         ragged.check_beside(beside, self.chances, len(grades), self.maximum)
         if self.claims is not None and not np.array_equal(self.claims.lengths, np.diff(self.offsets)):
             raise MetricError("the claims are of other lists: not as many chunks in each row")
@@ -418,6 +422,7 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         expected=_assumed(table, table.expected, places, grades),
         repeats=None if table.repeats is None else table.repeats[places],
         abstains=None if table.abstains is None else table.abstains[places],
+        abstains_relevant=None if table.abstains_relevant is None else table.abstains_relevant[places],
         claims=None,
         chances=_chances_assumed(table, places, grades),
     )

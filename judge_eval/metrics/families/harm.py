@@ -38,8 +38,11 @@ def udcg(table: GradeTable, k: int | None = None) -> Values:
         )
     rows = np.repeat(np.arange(len(table)), table.lengths)
     ranks = np.arange(len(rows)) - table.offsets[:-1][rows]
-    weights = np.where(table.grades >= table.relevant, 1.0, IRRELEVANT_WEIGHT)
-    moves = np.where(ranks < (k or len(rows)), weights * (1 - table.abstains), 0.0)
+    relevant = table.grades >= table.relevant
+    abstains = table.abstains
+    if table.abstains_relevant is not None:
+        abstains = np.where(relevant, table.abstains_relevant, abstains)
+    moves = np.where(ranks < (k or len(rows)), np.where(relevant, 1.0, IRRELEVANT_WEIGHT) * (1 - abstains), 0.0)
     means = divide(np.bincount(rows, np.nan_to_num(moves), len(table)).astype(np.float64), depth(table, k))
     return np.where(table.lengths > 0, 1 / (1 + np.exp(-means)), 0.0)
 

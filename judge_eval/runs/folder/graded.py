@@ -62,15 +62,19 @@ class GradedTrace(NamedTuple):
             chances=tuple(v.grade_probabilities if v else None for v in verdicts),
         )
 
-    @property
-    def as_read(self) -> GradedTrace:
-        """Without the grade of chunks whose reader failed: the worst and the best one bound what they add."""
+    def as_read(self, relevant: int) -> tuple[GradedTrace, ChunkNumbers]:
+        """Return the trace without the grade of chunks whose reader failed, and when the reader abstains if relevant.
+
+        Their worst and best grade bound what they add: of a known grade nothing, or all that this grade can add.
+        """
         failed = [p is not None and math.isnan(p) for p in self.abstains]
         if not any(failed):
-            return self
-        grades = tuple(None if fault else grade for grade, fault in zip(self.grades, failed, strict=True))
-        abstains = tuple(0.0 if fault else p for p, fault in zip(self.abstains, failed, strict=True))
-        return self._replace(grades=grades, abstains=abstains)
+            return self, self.abstains
+        cells = list(zip(self.grades, self.abstains, failed, strict=True))
+        grades = tuple(None if fault else grade for grade, _, fault in cells)
+        low = tuple(float(grade is not None and grade >= relevant) if fault else p for grade, p, fault in cells)
+        high = tuple(float(grade is not None and grade < relevant) if fault else p for grade, p, fault in cells)
+        return self._replace(grades=grades, abstains=low), high
 
 
 ABSTAINS: Final = "no_res_prob"

@@ -222,10 +222,15 @@ class Scorer:
         # Rows whose pool the metric takes are in a table of their own. `plain` keeps the table of all rows,
         # by whether it has claims.
         if metric.spec.reader:
-            read = [trace.as_read for trace in graded]
+            both = [trace.as_read(self.scale.relevant) for trace in graded]
+            read = [trace for trace, _ in both]
             table = self._table_of(read)
             if all(trace.abstains or not trace.grades for trace in read):
-                table = replace(table, abstains=flatten_numbers([trace.abstains for trace in read]))
+                table = replace(
+                    table,
+                    abstains=flatten_numbers([trace.abstains for trace in read]),
+                    abstains_relevant=flatten_numbers([numbers for _, numbers in both]),
+                )
             yield list(range(len(read))), table
             return
         pooled = [

@@ -57,12 +57,14 @@ def test_a_reader_is_asked_by_log_probabilities(judged: EvalRun) -> None:
 
 
 def test_a_reader_that_failed_leaves_bounds(judged: EvalRun) -> None:
-    """A failed call is no probability: the trace has no value, and its bounds hold whatever the reader would say."""
+    """A failed call is no probability: the trace has no value, and its bounds are what the reader could say."""
     (result,) = rescore(judged, ["UDCG", "P@3"], reader=reader_run("It lasts 12 months.")).results
     low, high = result.bounds["UDCG"]
     assert result.scores == {"UDCG": None, "P@3": pytest.approx(1 / 3)}
-    for chance in (0, 0.3, 1):
-        assert low <= udcg(0.9, -0.333 * chance, -0.333 * 0.1) <= high
+    assert (low, high) == pytest.approx((udcg(0.9, -0.333, -0.0333), udcg(0.9, 0, -0.0333)), abs=1e-9)
+    (result,) = rescore(judged, ["UDCG"], reader=reader_run("It lasts 24 months.")).results
+    ends = udcg(0, -0.333 * 0.8, -0.0333), udcg(1, -0.333 * 0.8, -0.0333)
+    assert result.bounds["UDCG"] == pytest.approx(ends, abs=1e-9)
 
 
 @pytest.mark.parametrize(
