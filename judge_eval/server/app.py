@@ -111,6 +111,9 @@ def _told(_: Request, error: Exception, *, root: Path) -> Response:
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first, *rest = error.errors()
+    if first["loc"][0] == "path" and first["type"] in ("uuid_parsing", "uuid_type"):  # of a run's name
+        names = "its whole id or by label:NAME" if len(first["loc"]) > 2 else "its whole id"
+        return _answer(422, "data", f"a run is named here by {names}", fields=1)
     place = ".".join(str(part) for part in first["loc"])
     message = f"{place}: {first['msg'].removeprefix('Value error, ')}" + (f" (and {len(rest)} more)" if rest else "")
     return _answer(422, "data", message, fields=len(rest) + 1)

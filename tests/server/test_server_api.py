@@ -99,6 +99,14 @@ def test_what_is_not_there_is_a_clear_4xx(url: str, path: str, status: int) -> N
     assert result["error"]["message"]
 
 
+@pytest.mark.parametrize(("method", "names"), [("GET", "its whole id or by label:NAME"), ("DELETE", "its whole id")])
+def test_what_names_no_run_gets_one_sentence(url: str, method: str, names: str) -> None:
+    """A name that is neither an id nor a label is answered in plain words, without those of the validator."""
+    code, result, _ = ask(f"{url}/runs/nope", method=method)
+    assert code == 422
+    assert result["error"]["message"] == f"a run is named here by {names}"
+
+
 def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
     """A link to a run elsewhere is not listed, read or deleted; static files are a closed list."""
     elsewhere = judge(rows()[:1], tmp_path / "elsewhere").folder
