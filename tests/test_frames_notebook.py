@@ -81,7 +81,7 @@ def test_an_error_is_three_lines(cells: list[Any]) -> None:
         "line 3 of the cell",
         '    return evaluate(rows, "fake/overlap", cache=False)',
         "DataError: row 1: reference: the prompt needs the reference, and this trace has none; "
-        'on_invalid="skip" leaves it out',
+        '`on_invalid="skip"` (`--on-invalid skip`) leaves it out',
     ]
 
 

@@ -167,7 +167,7 @@ class Submissions:
 
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
-    changed = manifest.replace(status=status, finished=finished)
+    changed = manifest.under_way(status).replace(finished=finished)
     write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
     return changed
 

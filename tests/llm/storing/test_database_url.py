@@ -51,7 +51,7 @@ def test_no_password_is_shown_or_written(
     """However a URL is written, no verb, message, log or file holds anything of its password."""
     # An unreachable database is told at once.
     tries = Connections.__init__
-    monkeypatch.setattr(Connections, "__init__", lambda made, url, timeout: tries(made, url, 0.0))
+    monkeypatch.setattr(Connections, "__init__", lambda made, url, timeout, **more: tries(made, url, 0.0, **more))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234567890")
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.DEBUG)
