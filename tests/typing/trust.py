@@ -9,6 +9,7 @@ from judge_eval.data.labels import read_labels
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.calibrating import JudgeCalibration, read_calibration
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.stats import Interval
 from judge_eval.study.agree import Agreement, Reliability, agree
 from judge_eval.study.calibrate import Calibration, calibrate, fit_probabilities
 from judge_eval.study.correct import Correction, correct
@@ -19,7 +20,7 @@ def trusted(run: EvalRun, other: EvalRun) -> None:
     result = run.compare(other, metrics=["AP@5"])
     assert_type(result, Comparison)
     assert_type(result["AP@5"], Difference)
-    assert_type(result["AP@5"].interval, tuple[float, float] | None)
+    assert_type(result["AP@5"].interval, Interval | None)
     labels = read_labels("labels.csv")
     assert_type(agree(run, labels), Agreement)
     assert_type(agree(run, other), Agreement)
