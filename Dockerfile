@@ -1,5 +1,5 @@
 # Serves the pages and the REST API. Build: docker build -t judge-eval .
-# Run: docker run --read-only --tmpfs /tmp -v "$PWD/runs:/runs" -e JUDGE_EVAL_SERVER_TOKEN=... -p 8642:8642 judge-eval
+# Run: docker run --user "$(id -u):$(id -g)" --read-only --tmpfs /tmp -v "$PWD/runs:/runs" -e JUDGE_EVAL_SERVER_TOKEN=... -p 8642:8642 judge-eval
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
@@ -14,6 +14,7 @@ COPY --from=build /app /app
 ENV PATH=/app/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    HOME=/tmp \
     JUDGE_EVAL_OUT=/runs \
     JUDGE_EVAL_CACHE=/runs/.cache \
     JUDGE_EVAL_HOST=0.0.0.0

@@ -1,7 +1,8 @@
 """Runs the benchmarks one after the other: `python -m benchmarks [NAME ...]`.
 
 `--smoke` runs each on little data, to see that it works; its figures mean nothing. Other options go to the
-benchmark that is named: `python -m benchmarks stats_calibration --only gate_power`.
+benchmark that is named: `python -m benchmarks stats_calibration --only gate_power`. A module of its parts, such as
+`stats_attribution`, is a name too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": ("--rounds", "1"),
@@ -25,7 +27,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "far_cache": ("--calls", "50", "--round-trips", "1", "--repeat", "1"),
     "reading": (),
     "metrics_speed": ("--queries", "2000"),
-    "stats_calibration": ("--simulations", "200"),
+    "stats_calibration": ("--simulations", "5"),
+    "stats_agreement": ("--simulations", "4"),
     "cascade": ("--simulations", "200"),
     "cascade_data": ("hotpotqa",),
     "scale": ("--traces", "200"),
@@ -33,6 +36,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "throughput": ("--traces", "10", "--rpm", "6000"),
 }
 """The modules, with the arguments that make them small."""
+PARTS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("stats_*.py") if path.stem not in BENCHMARKS))
+"""Modules of parts of `stats_calibration`."""
 
 
 def main() -> None:
@@ -45,13 +50,15 @@ def main() -> None:
     args, options = parser.parse_args(words[:of_one]), words[of_one:]
     if options and len(args.names) != 1:
         parser.error(f"{options[0]}: name one benchmark that takes it")
-    unknown = set(args.names) - BENCHMARKS.keys()
+    unknown = set(args.names) - BENCHMARKS.keys() - {*PARTS}
     if unknown:
-        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(BENCHMARKS)}")
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join((*BENCHMARKS, *PARTS))}")
     for name in args.names or BENCHMARKS:
         print(f"-- {name}", flush=True)
-        small = BENCHMARKS[name] if args.smoke else ()
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *small, *options], check=True)
+        part = ("--only", name) if name in PARTS else ()
+        module = "stats_calibration" if part else name
+        small = BENCHMARKS[module] if args.smoke else ()
+        subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *part, *small, *options], check=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from judge_eval.judges.judge import OnRoute
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.fake import rules
 from judge_eval.llm.fake.fake_backend import FakeBackend
-from judge_eval.llm.stack import Stacks
 from judge_eval.schema import Call, Stage
 from judge_eval.stats import mean_interval
 from judge_eval.study.cascade_file import CascadeFile
@@ -128,7 +127,6 @@ def compare(name: str, path: Path, seed: int) -> None:
         tempfile.TemporaryDirectory() as folder,
         Evaluator(models, judge=judge, metrics=["AP@10"], cache=False, options=Options()) as evaluator,
     ):
-        assert isinstance(evaluator.stack, Stacks)
         names: dict[Stage, tuple[str, str]] = {
             "cheap": ("decisions/cheap", "support/binary"),
             "strong": ("openai/strong", "support/binary"),

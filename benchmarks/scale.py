@@ -1,6 +1,7 @@
-"""Time and memory of a large run: shards, merge, loading, scoring again, comparing, reporting, measuring, its page.
+"""Time, memory and passes of a large run: shards, merge, loading, comparing, pooling, measuring, reports, pages.
 
-`python -m benchmarks.scale --traces 1000000 --chunks 10 --shards 4` is the bound: every step under 1 GB.
+`python -m benchmarks.scale --traces 1000000 --chunks 10 --shards 4` is the bound: every step under 1 GB. Of 20,000
+traces every verb and page takes at most 350 MB, of 100,000 at most 500 MB, and 2 passes over the results it is given.
 Each step is a process of its own, measured by the system's accounting of that process. The second run of the
 comparison is the first with the verdicts of every tenth trace turned round.
 """
@@ -10,10 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import sys
 import tempfile
 import uuid
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from benchmarks.support import measured
@@ -47,6 +50,25 @@ library = Library(folder.parent)
 table = library.table(library.runs()[0][1].id)
 print(len(table.rows), len(run_page(table)["slices"]))
 """
+LABELLED = """
+import json, sys
+from pathlib import Path
+from judge_eval.eval_run import EvalRun
+run = EvalRun.load(sys.argv[1])
+with (Path(sys.argv[1]) / "labels.jsonl").open("w") as file:
+    for result in run.results[: len(run.results) // 10]:
+        for chunk in result.trace.chunks:
+            label = {"trace_id": result.trace_id, "chunk_id": chunk.id, "label": 1 - (chunk.label or 0), "by": "Ada"}
+            file.write(json.dumps(label) + "\\n")
+"""
+MATRIX = """
+import sys
+from judge_eval.eval_run import EvalRun
+from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
+from judge_eval.pages.rows import Table
+several = SeveralRuns([Table(EvalRun.load(each)) for each in sys.argv[1:]])
+print(len(several.rows), len(matrix_page(several)["metrics"]))
+"""
 TURN = "import sys; from benchmarks.scale import turned; turned(*sys.argv[1:])"
 
 
@@ -58,10 +80,14 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--run", type=Path, help="a run that is there, in place of making one")
     parser.add_argument("--keep", type=Path, help="where to leave the runs, in place of a temporary folder")
+    parser.add_argument("--cuts", action="store_true", help="measure comparisons of one cut and of two cuts alone")
     args = parser.parse_args()
     with nullcontext(args.keep) if args.keep else tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         base.mkdir(parents=True, exist_ok=True)
+        if args.cuts:
+            compare_cuts(base, args.traces, args.chunks)
+            return
         run = args.run or judged(base, args.traces, args.chunks, args.shards)
         size = json.loads((run / MANIFEST).read_bytes())["tally"]["verdicts"]
         measure("load, one trace, a mean", size, "-c", LOAD, run)
@@ -72,6 +98,32 @@ def main() -> None:
         for each in (run, other):
             measure("write the parts", size, "-m", "judge_eval", "runs", "columnar", each)
         read(base, run, other, size, "from the parts")
+
+
+def compare_cuts(base: Path, traces: int, chunks: int) -> None:
+    """Compare lists of chunks of 100 words with the same chunks in another order, and glued two by two."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghijklmnop", k=6)) for _ in range(5_000)]
+    names = ("first", "reordered", "glued")
+    with ExitStack() as opened:  # what this process holds would count as the peak of those that it starts
+        files = [opened.enter_context((base / f"{name}.jsonl").open("w", encoding="utf-8")) for name in names]
+        for n in range(traces):
+            texts = [" ".join(rng.choices(words, k=100)) for _ in range(chunks)]
+            fields = {"id": f"q{n}", "query": "What is it?", "reference": texts[rng.randrange(chunks)][:40]}
+            glued = [" ".join(texts[place : place + 2]) for place in range(0, chunks, 2)]
+            for file, each in zip(files, (texts, texts[::-1], glued), strict=True):
+                file.write(json.dumps({**fields, "chunks": each}) + "\n")
+    runs: dict[str, Path] = {}
+    judge = ("--model", "fake/overlap", "--cache", "none", "--metrics", "AP@10", "-q")
+    for name in names:
+        out = base / f"{name} runs"
+        measure(
+            f"run, {name}", traces * chunks, "-m", "judge_eval", "run", base / f"{name}.jsonl", *judge, "--out", out
+        )
+        (runs[name],) = out.iterdir()
+    for name in names[1:]:
+        pair = runs["first"], runs[name]
+        measure(f"compare with {name}", traces * chunks, "-m", "judge_eval", "compare", *pair, runs=pair)
 
 
 def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
@@ -92,20 +144,36 @@ def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
 
 
 def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
-    """Compare, measure against labels, and report."""
+    """Compare, pool, measure against labels, and report."""
     third = base / "third"
     if not third.exists():
         measure("the third run", size, "-c", TURN, run, third, 7)
         labels(base / "labels.jsonl", json.loads((run / MANIFEST).read_bytes())["tally"]["traces"], run)
-    measure(f"compare, {how}", size, "-m", "judge_eval", "compare", run, other)
-    measure(f"compare A B C, {how}", size, "-m", "judge_eval", "compare", run, other, third)
-    measure(f"agree, {how}", size, "-m", "judge_eval", "agree", run)
-    measure(f"correct, {how}", size, "-m", "judge_eval", "correct", run, "--labels", base / "labels.jsonl")
-    measure(f"the page in serve, {how}", size, "-c", SERVE, run)
-    report = ("-m", "judge_eval", "report", "--cache", "none", "-o")
-    measure(f"report, {how}", size, *report, base / "run.html", run)
-    measure(f"report A B, {how}", size, *report, base / "compare.html", run, other)
-    measure(f"report A B C, {how}", size, *report, base / "matrix.html", run, other, third)
+    verb, three = ("-m", "judge_eval"), (run, other, third)
+    report = (*verb, "report", "--cache", "none", "-o")
+    steps: dict[str, tuple[tuple[object, ...], tuple[Path, ...]]] = {
+        "compare A B": ((*verb, "compare"), (run, other)),
+        "compare A B C": ((*verb, "compare"), three),
+        "pool A B C": ((*verb, "pool"), three),
+        "what-if A B, a sweep": ((*verb, "what-if", "--fuse", "rrf", "--sweep", "k=10,60"), (run, other)),
+        "agree": ((*verb, "agree"), (run,)),
+        "agree A B": ((*verb, "agree"), (run, other)),
+        "agree A B C": ((*verb, "agree"), three),
+        "correct": ((*verb, "correct", "--labels", base / "labels.jsonl"), (run,)),
+        "bias": ((*verb, "bias"), (run,)),
+        "the page in serve": (("-c", SERVE), (run,)),
+        "the page of three": (("-c", MATRIX), three),
+        "report": ((*report, base / "run.html"), (run,)),
+        "report A B": ((*report, base / "compare.html"), (run, other)),
+        "report A B C": ((*report, base / "matrix.html"), three),
+    }
+    for name, (command, runs) in steps.items():
+        measure(f"{name}, {how}", size, *command, *runs, runs=runs)
+    labelled = base / "labelled"
+    if not labelled.exists():
+        shutil.copytree(run, labelled)
+        measure("labels of a tenth", size, "-c", LABELLED, labelled)
+    measure(f"the page with labels, {how}", size, "-c", SERVE, labelled, runs=(labelled,))
 
 
 def labels(path: Path, traces: int, run: Path) -> None:
@@ -158,17 +226,15 @@ def turned(folder: str, out: str, every: str = "10") -> None:
     (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 
 
-def measure(name: str, verdicts: int, *arguments: object) -> None:
-    """Run a step, and print its seconds, verdicts a second and the most memory it took."""
+def measure(name: str, verdicts: int, *arguments: object, runs: Sequence[Path] = ()) -> None:
+    """Run a step, and print its seconds, verdicts a second, the most memory it took, and its passes over `runs`."""
     took = measured(sys.executable, *map(str, arguments))
     if took.code:
         raise SystemExit(f"{name} ended with {took.code}:\n{took.out}")
-    print(_line(name, took.wall, took.cpu, verdicts, took.peak_mb), flush=True)
-
-
-def _line(name: str, wall: float, cpu: float, verdicts: int, peak: float) -> str:
-    speed = f"{verdicts / wall:12,.0f} verdicts/s"
-    return f"{name:<32}{wall:8.1f} s {cpu:8.1f} s CPU {speed} {peak:8.0f} MB"
+    size = sum((run / RESULTS).stat().st_size for run in runs) / 2**20
+    passes = f" {took.read_mb / size:4.1f} passes" if size else ""
+    speed = f"{verdicts / took.wall:12,.0f} verdicts/s"
+    print(f"{name:<38}{took.wall:8.1f} s {took.cpu:8.1f} s CPU {speed} {took.peak_mb:8.0f} MB{passes}", flush=True)
 
 
 if __name__ == "__main__":

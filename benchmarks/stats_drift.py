@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.lines import Line
-from judge_eval.stats.randomisation import exact_sign_flip
+from judge_eval.stats.paired import exact_sign_flip
 
 LEVEL = 0.05
 RELEVANT = 0.35

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,9 @@ import numpy.typing as npt
 from benchmarks.lines import Line
 from benchmarks.stats_differences import POPULATIONS, Draw
 from judge_eval.compare.comparison import Difference
-from judge_eval.compare.gate import decide_drop, planned_traces
-from judge_eval.stats import PairedComparison, compare_paired
+from judge_eval.compare.gate_limit import decide_drop, planned_traces, seen_drop
+from judge_eval.compare.slice_limits import seen_in_slice
+from judge_eval.stats import PairedComparison, compare_paired, holm
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,12 +69,12 @@ PAIRS: tuple[tuple[str, float, Draw], ...] = (
 """Name, loss, and how baseline and candidate differ where the true drop is that loss."""
 
 
-def judged(d: Floats, before: Floats | None = None) -> PairedComparison:
+def judged(d: Floats, before: Floats | None = None, *, level: float = 0.95) -> PairedComparison:
     """Compare a candidate that differs by `d` with a baseline of .75, or what leaves room for `d`."""
     if before is None:
         binary = bool(np.isin(d, (-1.0, 0.0, 1.0)).all())
         before = (d < 0) * 1.0 if binary else np.clip(0.75, np.maximum(0, -d), np.minimum(1, 1 - d))
-    return compare_paired(before, before + d, limits=(0.0, 1.0), permutations=1, planning=False)
+    return compare_paired(before, before + d, limits=(0.0, 1.0), level=level, planning=False)
 
 
 def gate_errors(
@@ -189,4 +191,120 @@ def gate_planning(
                 if led >= 20:
                     rate = count["led as said"] / led
                     lines.append(Line(f"planned traces decide as said, {where}", rate, led, 0.75, 1))
+    return lines
+
+
+CALM: tuple[tuple[str, Draw], ...] = (
+    (
+        "70% ties, else normal, sd .3",
+        lambda rng, n: np.where(rng.random(n) < 0.7, 0.0, np.clip(rng.normal(0, 0.3, n), -1, 1)),
+    ),
+    ("hits lost in 5 of 100, won in 5", pairs_lost(0.05, 0.05)),
+    ("-.45 in 10%, else +.05", lambda rng, n: np.where(rng.random(n) < 0.1, -0.45, 0.05)),
+)
+"""Differences whose true mean is 0."""
+SIZES = (8, 12, 15, 20, 30, 60)
+"""How many traces slices have, one after the other."""
+
+
+def slices_called(slices: Sequence[Floats], limit: float) -> tuple[list[bool], list[bool], list[bool]]:
+    """Return which slices the table calls different, which it called so before, and which break a limit on each.
+
+    Before: Student's p, never below that of 4,999 drawn sign flips, and under 20 traces no answer.
+    """
+    made = [judged(d) for d in slices]
+    clear = [test.interval is not None and 0 not in test.interval for test in made]
+    table = [bool(p <= 0.05 and out) for p, out in zip(holm([test.p for test in made]), clear, strict=True)]
+    old = holm(
+        [1.0 if d.size < 20 else max(compare_paired(np.zeros(d.size), d, planning=False).p, 1 / 5000) for d in slices]
+    )
+    # A gate calls no slice broken where none is at the first step of Holm's method.
+    bounds = [judged(d, level=1 - 0.05 / len(slices)).upper for d in slices]
+    return table, [p <= 0.05 for p in old], [bound is not None and -bound > limit for bound in bounds]
+
+
+def slice_alarms(
+    simulations: int, seed: int = 16, populations: Sequence[int] = range(len(CALM)), slices: Sequence[int] = (5, 20, 60)
+) -> list[Line]:
+    """Comparisons in which no slice changed: in how many is any called different, or fails a limit of 0.05 a slice?
+
+    The last figure is of slices that all lost just the limit.
+    """
+    simulations = min(simulations, 200)
+    lines = []
+    for place in populations:
+        name, draw = CALM[place]
+        for many in slices:
+            rng, count = np.random.default_rng((seed, place, many)), Counter[str]()
+            for _ in range(simulations):
+                calm = [draw(rng, SIZES[k % len(SIZES)]) for k in range(many)]
+                table, old, gate = slices_called(calm, 0.05)
+                lost = [np.clip(draw(rng, SIZES[k % len(SIZES)]) - 0.05, -1, 1) for k in range(many)]
+                at_limit = [judged(d, level=1 - 0.05 / many).upper for d in lost]
+                count["table"] += any(table)
+                count["  before, table"] += any(old)
+                count["gate"] += any(gate)
+                count["gate at the limit"] += any(bound is not None and -bound > 0.05 for bound in at_limit)
+            for what in ("table", "  before, table", "gate", "gate at the limit"):
+                bounds = (None, None) if what.startswith(" ") else (0.0, 0.08)  # .05, and two errors of 200 draws
+                lines.append(Line(f"{what}, {many} slices: {name}", count[what] / simulations, simulations, *bounds))
+    return lines
+
+
+def slice_power(
+    simulations: int,
+    seed: int = 17,
+    slices: Sequence[int] = (5, 20, 60),
+    traces: Sequence[int] = (5, 8, 10, 15, 20, 30),
+) -> list[Line]:
+    """One slice of many dies: its AP of 1, 1/2 or 1/3 falls to 0. How often is it found by table and by gate (0.2)?"""
+    simulations = min(simulations, 200)
+    lines = []
+    for many in slices:
+        for n in traces:
+            rng, count = np.random.default_rng((seed, many, n)), Counter[str]()
+            for _ in range(simulations):
+                died = -rng.choice([1.0, 0.5, 1 / 3], n, p=[0.5, 0.3, 0.2])
+                others = [CALM[0][1](rng, SIZES[k % len(SIZES)]) for k in range(many - 1)]
+                table, old, gate = slices_called([died, *others], 0.2)
+                count["table"] += table[0]
+                count["  before, table"] += old[0]
+                count["gate"] += gate[0]
+            lines += [
+                Line(f"{what}, found, {many} slices, n={n}", count[what] / simulations, simulations)
+                for what in ("table", "  before, table", "gate")
+            ]
+    return lines
+
+
+def gate_sight(
+    simulations: int,
+    seed: int = 18,
+    traces: Sequence[int] = (20, 50, 100, 200, 500),
+    spreads: Sequence[float] = (0.1, 0.2, 0.3),
+    slices: Sequence[int] = (1, 5, 20),
+) -> list[Line]:
+    """A gate of .05 "sees drops of d": of new traces with this drop, how often does it fail? Normal differences.
+
+    With several slices it is a limit on each: one slice drops, and the others stay as they are.
+    """
+    lines = []
+    for n, spread, many in product(traces, spreads, slices):
+        rng, told, failed, count = np.random.default_rng((seed, n, int(100 * spread), many)), 0.0, 0, 0
+        for _ in range(simulations):
+            before = difference_of(judged(np.clip(rng.normal(0, spread, n), -1, 1)))
+            sees = seen_drop(before, 0.05) if many == 1 else seen_in_slice(before, 0.05, many)
+            if sees is None:
+                continue
+            d = np.clip(rng.normal(0, spread, n) - sees, -1, 1)
+            told, count = told + sees, count + 1
+            if many == 1:
+                failed += decide_drop(difference_of(judged(d)), 0.05)[0] == "failed"
+            else:
+                upper = judged(d, level=1 - 0.05 / many).upper
+                failed += upper is not None and -upper > 0.05
+        if count:
+            where = f"n={n}, spread {spread}" + (f", one of {many} slices" if many > 1 else "")
+            lines.append(Line(f"  drop that a gate of .05 sees, {where}", told / count, count))
+            lines.append(Line(f"gates fail for the drop they see, {where}", failed / count, count, 0.70, 1.0))
     return lines

@@ -29,6 +29,8 @@ class Took:
     """Peak resident memory of the process in MB."""
     code: int
     out: str
+    read_mb: float = 0.0
+    """MB that it read from files, from the disk or not; 0 where the system does not say."""
 
 
 def measured(*command: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> Took:
@@ -36,12 +38,22 @@ def measured(*command: str, cwd: Path | None = None, env: dict[str, str] | None 
     with tempfile.TemporaryFile("w+") as out:
         started = time.perf_counter()
         process = subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT)
+        read_mb = _read_mb(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         text = out.read()
-    return Took(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024, process.returncode, text)
+    return Took(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024, process.returncode, text, read_mb)
+
+
+def _read_mb(pid: int) -> float:
+    """Wait for the end of a process, and return the MB that it read."""
+    if not hasattr(os, "waitid") or not Path(f"/proc/{pid}/io").exists():
+        return 0.0
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(counts["rchar"]) / 2**20
 
 
 def judge_eval(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> Took:

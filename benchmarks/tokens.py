@@ -19,7 +19,7 @@ from typing import Any
 
 from judge_eval import Chunk, Trace
 from judge_eval.judges import Splitting
-from judge_eval.judges.kinds import MODES, make_judge
+from judge_eval.judges.judge import MODES, make_judge
 from judge_eval.prompts import load_prompt, prompt_ids, prompt_versions
 from judge_eval.schema import Claim
 

@@ -22,10 +22,11 @@ from judge_eval.installed import import_extra
 from judge_eval.judges import Judge
 from judge_eval.llm.budget import Counts
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.llm.stack import Stack
 from judge_eval.runs.folder.journal import encode
 from judge_eval.runs.judging.session import results_of
 from judge_eval.schema import Trace
+from judge_eval.spelling import option
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Block:
     """Who judged them: a name for the life of one process."""
     counts: Counts
     """What that worker has done in all."""
+    again: bool = False
+    """Whether the worker was started again after an earlier one had died."""
     error: JudgeEvalError | None = None
     """What ended the work early."""
 
@@ -57,10 +60,13 @@ def share_of(options: Options, workers: int) -> Options:
 
 
 class Worker:
-    """Judges blocks of traces, also at the same time, with an evaluator and its share of the limits."""
+    """Judges blocks of traces, also at the same time, with an evaluator and its share of the limits.
 
-    def __init__(self, evaluator: Evaluator, workers: int) -> None:
-        self.evaluator = evaluator
+    `again` says that an earlier worker died in its place.
+    """
+
+    def __init__(self, evaluator: Evaluator, workers: int, again: bool = False) -> None:
+        self.evaluator, self._again = evaluator, again
         self.evaluator.options = share_of(evaluator.options, workers)
         self._name = uuid.uuid4().hex
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,7 +97,7 @@ class Worker:
             failure = error
         except CancelledError:  # stopped: what was judged is brought
             pass
-        return Block(judged, self._name, self.evaluator.stack.counts(), failure)
+        return Block(judged, self._name, self.evaluator.stack.counts(), self._again, failure)
 
     def stop(self) -> None:
         """Stop early: calls in flight may finish, and what is judged is returned."""
@@ -101,57 +107,60 @@ class Worker:
             loop.call_soon_threadsafe(task.cancel)
 
 
+class _Actor(Worker):
+    """A worker that Ray starts, and starts again elsewhere when its node dies."""
+
+    def __init__(self, evaluator: Evaluator, workers: int) -> None:
+        again = load_ray().get_runtime_context().was_current_actor_reconstructed
+        super().__init__(evaluator, workers, bool(again))
+
+
 @dataclass
 class ClusterStack(Stack):
     """The stack of the driver, with the counts of its workers."""
 
     workers: dict[str, Counts] = field(default_factory=dict)
-
-    def counts(self) -> Counts:
-        """Return the counts of all workers so far, including those that died."""
-        return Counts.total(dict(self.workers))
-
-
-@dataclass
-class ClusterStacks(Stacks):
-    """The stacks of several models at the driver, with the counts of its workers."""
-
-    workers: dict[str, Counts] = field(default_factory=dict)
+    lost: int = 0
+    """The most calls of workers that died which are in no count."""
+    counters = ()
 
     def counts(self) -> Counts:
         """Return the counts of all workers for each model so far, including those that died."""
         done = {route: {worker: counts.parts[route] for worker, counts in self.workers.items()} for route in self.parts}
-        return Counts.total({route: Counts.total(by_worker) for route, by_worker in done.items()})
+        return replace(Counts.total({route: Counts.total(each) for route, each in done.items()}), lost=self.lost)
 
 
 class RayDriver:
     """Judges a run's traces on a Ray cluster, `block` traces at a time.
 
     Every worker is an actor that Ray restarts elsewhere when its node dies; its unfinished blocks are then
-    judged again, and what it had paid for comes from the shared cache. Stopped early, workers finish calls in
+    judged again, and what it had paid for comes from the shared cache: only calls in flight are paid twice. What it
+    paid for them is in no total but the bound `lost`. Stopped early, workers finish calls in
     flight and return what they have. The evaluator's limits are divided among the workers, by default the
     cluster's CPUs. The address is as for `ray.init`; None takes the running cluster, else starts one here.
     """
 
     def __init__(
-        self, evaluator: Evaluator, *, address: str | None = None, workers: int | None = None, block: int = 32
+        self, evaluator: Evaluator, *, address: str | None = None, workers: int | None = None, block: int = 8
     ) -> None:
+        if block < 1:
+            raise ConfigError(f"{option('block')} {block}: must be at least 1 trace")
         self._ray = load_ray()
         self._evaluator, self._block = evaluator, block
-        own = evaluator.stack
-        self.stack: ClusterStack | ClusterStacks = (
-            ClusterStack(**vars(own)) if isinstance(own, Stack) else ClusterStacks(**vars(own))
-        )
+        self.stack = ClusterStack(**vars(evaluator.stack))
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         share_of(evaluator.options, self._count)
         self._workers: list[Any] = []
         self._shared: Any = None
         self._done: list[Judged] = []
-        self._under_way: dict[asyncio.Future[Block], int] = {}
+        self._names: list[str | None] = [None] * self._count
+        """By number of a worker, the process that delivered its last block."""
+        self._under_way: dict[asyncio.Future[Block], tuple[int, str | None]] = {}
+        """By block the worker's number, and its process as it was known when the block was sent."""
 
     async def __aenter__(self) -> Self:
-        remote = self._ray.remote(Worker).options(
+        remote = self._ray.remote(_Actor).options(
             num_cpus=0.5, max_restarts=-1, max_task_retries=-1, max_concurrency=4, scheduling_strategy="SPREAD"
         )
         # Kept: an actor that is started again needs it again.
@@ -190,21 +199,25 @@ class RayDriver:
                 number = load.index(min(load))
                 load[number] += 1
                 reply = self._workers[number].judge.remote(items)
-                under_way[asyncio.wrap_future(reply.future())] = number
+                under_way[asyncio.wrap_future(reply.future())] = number, self._names[number]
             if not under_way:
                 return
             done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             failure = None
             for future in done:
-                load[under_way.pop(future)] -= 1
+                number, process = under_way.pop(future)
+                load[number] -= 1
                 block = future.result()
-                self._take_in(block)
+                self._take_in(block, number, process)
                 failure = failure or block.error
             if failure is not None:
                 raise failure
             yield self.take()
 
-    def _take_in(self, block: Block) -> None:
+    def _take_in(self, block: Block, number: int, process: str | None) -> None:
+        if block.again and block.worker != process:  # one that died may have judged it before
+            self.stack.lost += sum(len(each.judgment.calls) for each in block.judged)
+        self._names[number] = block.worker
         self._done += block.judged
         before = self.stack.workers.get(block.worker)
         # Blocks of one worker may come out of order; what it counted only grows.
@@ -217,10 +230,10 @@ class RayDriver:
         for worker in self._workers:
             worker.stop.remote()
         done, _ = await asyncio.wait(self._under_way, timeout=2 * DRAIN)
-        self._under_way = {}
+        under_way, self._under_way = self._under_way, {}
         for future in done:
             if future.exception() is None:
-                self._take_in(future.result())
+                self._take_in(future.result(), *under_way[future])
 
 
 def load_ray() -> Any:

@@ -1,10 +1,11 @@
 """Judging a stream of traces: judges plan their requests in rounds, workers make the calls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self, TypeAlias, cast
+from weakref import WeakMethod
 
 from judge_eval.errors import CallError
 from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, imagined_split, plan_of
@@ -278,7 +279,7 @@ class Engine:
     async def _work(self) -> None:
         """Make calls from the queue; an error with which no call can succeed ends the work."""
         worker = cast(asyncio.Task[None], asyncio.current_task())
-        note_waiting.set(self._note_waiting)
+        note_waiting.set(WeakMethod(self._note_waiting))
         try:
             while not self._stopping and len(self._workers) <= self._most_workers + self._waiting:
                 state, index = await self._queue.get()
@@ -322,6 +323,56 @@ class Engine:
             await asyncio.wait(list(self._workers))
         if self._traces.count and self._salvage():
             self._traces.salvage()
+
+
+async def judge_one(
+    judge: Judge, backend: Backend, trace: Trace, places: asyncio.Semaphore, *, lead: bool = False
+) -> Judgment:
+    """Judge one trace without a queue; `places` bounds the calls, with `lead` the first goes ahead of its siblings.
+
+    An error with which no call can succeed is raised, and so is a cancellation, after calls in flight had up to
+    `DRAIN` seconds to finish: they may be paid for.
+    """
+
+    async def ask(request: Request) -> Reply:
+        async with places:
+            try:
+                return await backend.complete(request)
+            except CallError as error:
+                return error
+
+    rounds = plan_of(judge, trace)
+    try:
+        requests = next(rounds)
+        while True:
+            replies: list[Reply | None] = [*peek(backend, requests)]
+            missing = [place for place, reply in enumerate(replies) if reply is None]
+            if lead and len(missing) > 1:
+                first = missing.pop(0)
+                replies[first] = await ask(requests[first])
+            if missing:
+                answers = await _all_of([ask(requests[place]) for place in missing])
+                for place, answer in zip(missing, answers, strict=True):
+                    replies[place] = answer
+            requests = rounds.send(cast(list[Reply], replies))
+    except StopIteration as stop:
+        return cast(Judgment, stop.value)
+
+
+async def _all_of(calls: Sequence[Coroutine[object, object, Reply]]) -> list[Reply]:
+    """Return what calls answer, in their order; at an error or a cancellation the others may finish first."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        if unfinished := [task for task in tasks if not task.done()]:
+            await asyncio.wait(unfinished, timeout=DRAIN)
+            for task in unfinished:
+                task.cancel()
+        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    for error in filter(None, errors):
+        raise error
+    return [task.result() for task in tasks]
 
 
 async def _next(source: AsyncIterator[Item]) -> list[Item]:

@@ -8,6 +8,8 @@
     ├── MetricError              a metric is undefined for this data
     │   └── MissingVerdictError  a failed verdict stands where a grade is needed
     ├── RunError                 a run folder cannot be read, written or resumed
+    │   ├── FullDiskError        there is no room left on the disk
+    │   └── OtherCutsError       runs cut the same documents differently
     ├── StoreError               the cache cannot be read or written
     ├── MissError                an answer is not at hand and may not be asked for (offline, replay)
     ├── CallError                one call to the judge brought no completion
@@ -38,15 +40,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Why = Literal[
-    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty"
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty",
+    "unanswerable",
 ]  # fmt: skip
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
 `unjudged` is said of chunks on which verdicts that were imported are silent, and of those of a reference
-that makes no claim, where judging goes by claims; `empty` of chunks without text.
+that makes no claim, where judging goes by claims; `empty` of chunks without text; `unanswerable` of the chunks of a
+question that nothing answers, if the judge needs an answer to hold them against.
 """
-NEVER_ASKED: Final = frozenset({"empty"})
+NO_FAILURE: Final = "unanswerable"
+"""The reason that is counted nowhere as a failure: nothing is missing."""
+NEVER_ASKED: Final = frozenset({"empty", NO_FAILURE})
 """Reasons of chunks that nobody is asked about: asking again brings no verdict."""
+NO_CREDIT: Final = "credit"
+"""The cause of a `FatalCallError` where an account has no credit left."""
 DISTRIBUTION = "context-judge"
 """What pip calls this package."""
 _HERE = str(Path(__file__).parent)
@@ -88,7 +96,10 @@ def _called_from(error: BaseException) -> Iterator[str]:
 
 
 def brief(verb: Callable[P, T]) -> Callable[P, T]:
-    """Let a verb raise errors about what it was given without the way they came: the message says it all."""
+    """Let a verb raise errors about what it was given without the way they came: the message says it all.
+
+    A notebook shows Ctrl-C in one line, below what the progress says of the run.
+    """
 
     @wraps(verb)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -96,6 +107,9 @@ def brief(verb: Callable[P, T]) -> Callable[P, T]:
             return verb(*args, **kwargs)
         except (ConfigError, DataError) as error:
             raise error.with_traceback(None) from error.__cause__
+        except KeyboardInterrupt as interrupt:
+            interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]  # type: ignore[attr-defined]
+            raise
 
     return call
 
@@ -106,7 +120,7 @@ class ConfigError(JudgeEvalError):
 
 def needs_extra(sentence: str, extra: str) -> ConfigError:
     """Make the error for a missing package; `sentence` says what needs it, and `extra` brings it."""
-    return ConfigError(f"{sentence}: pip install '{DISTRIBUTION}[{extra}]'")
+    return ConfigError(f"{sentence}: pip install '{DISTRIBUTION}[{extra}]', or in a clone pip install '.[{extra}]'")
 
 
 class UnknownNameError(ConfigError):
@@ -186,6 +200,14 @@ class RunError(_Placed, JudgeEvalError):
         super().__init__(self._place(message, None if file is None else str(file), line))
 
 
+class OtherCutsError(RunError):
+    """Runs cut the same documents differently, so that their chunks cannot be joined."""
+
+
+class FullDiskError(RunError):
+    """A run folder cannot be written, because the disk is full or the user's share of it is."""
+
+
 class StoreError(JudgeEvalError):
     """The cache of verdicts cannot be read or written."""
 
@@ -232,7 +254,8 @@ class TransientError(CallError):
 
     Args:
         detail: What happened.
-        kind: What to count it as: `"rate_limit"`, `"server"`, `"connection"`, `"timeout"` or `"body"`.
+        kind: What to count it as: `"rate_limit"`, `"server"`, `"loading"` (its model), `"connection"`, `"timeout"` or
+            `"body"`.
         retry_after: Seconds the server asked to wait, where it did.
         sent: Whether the server may have done (and billed) the work.
     """
@@ -241,7 +264,7 @@ class TransientError(CallError):
         self,
         detail: str,
         *,
-        kind: Literal["rate_limit", "server", "connection", "timeout", "body"] = "server",
+        kind: Literal["rate_limit", "server", "loading", "connection", "timeout", "body"] = "server",
         retry_after: float | None = None,
         sent: bool = True,
     ) -> None:
@@ -280,20 +303,25 @@ class BudgetError(CallError):
 
 
 class FatalCallError(JudgeEvalError):
-    """No call can succeed: a wrong key, an unknown model, an exhausted quota. The run stops at once."""
-
-
-class DeniedError(FatalCallError):
-    """The server says that no call can succeed; if it has answered others, it may mean this one alone.
+    """No call can succeed: a wrong key, an unknown model, an exhausted quota. The run stops at once.
 
     Args:
-        message: What the server says.
-        cause: What equal answers have in common.
+        message: What is wrong.
+        cause: What equal answers of a server have in common.
     """
 
     def __init__(self, message: str = "", cause: str = "") -> None:
         self.cause = cause
         super().__init__(message)
+
+    @property
+    def needs_credit(self) -> bool:
+        """Whether credit must be added, and nothing else is wrong."""
+        return self.cause == NO_CREDIT
+
+
+class DeniedError(FatalCallError):
+    """The server says that no call can succeed; if it has answered others, it may mean this one alone."""
 
 
 def mask(text: str, secrets: Iterable[str | None]) -> str:
@@ -324,10 +352,10 @@ def _mask_parts(text: str, secret: str) -> str:
     return "".join("***" if masked[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
 
 
-def nearest(name: str, known: Sequence[str], count: int = 3) -> str:
-    """List the `count` known names nearest to one, however far; very long names are left out."""
+def nearest(name: str, known: Sequence[str]) -> str:
+    """List the three known names nearest to one, however far; very long names are left out."""
     short = [each for each in known if len(each) <= 200][:2000]
-    return ", ".join(repr(hit) for hit in difflib.get_close_matches(name[:200], short, n=count, cutoff=0.0))
+    return ", ".join(repr(hit) for hit in difflib.get_close_matches(name[:200], short, n=3, cutoff=0.0))
 
 
 def advise(name: str, known: Sequence[str]) -> str:

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
+from judge_eval.errors import ConfigError
 from judge_eval.notebook import as_html
 from judge_eval.runs.folder.run import Run
+from judge_eval.safe_text import value_kind
 
 if TYPE_CHECKING:
     from judge_eval.compare.comparison import Comparison
+    from judge_eval.compare.options import Gates
     from judge_eval.data.memory import InputRows
+    from judge_eval.export.push import Pushed
     from judge_eval.metrics import Metric
     from judge_eval.pools.pool import Pool
     from judge_eval.runs.folder.records import Manifest, SliceBy, TraceResult
@@ -60,25 +64,29 @@ class EvalRun(Run):
         return cls.at(path)
 
     def compare(
-        self, *others: Run, metrics: Sequence[str] | None = None, seed: int = 0, by: Sequence[SliceBy] = ()
+        self, *others: Run, metrics: Sequence[str] | None = None, by: Sequence[SliceBy] = (), gates: Gates | None = None
     ) -> Comparison:
         """Compare this run, as the baseline, with others on their common traces.
 
         Args:
             others: The candidates, one or more.
             metrics: Names of metrics; those of this run if None.
-            seed: Of the randomisation tests.
             by: Also test each change by tag, language, length or source of the traces.
+            gates: Limits that will be checked; the slices that they name are compared too.
 
         Returns:
             Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
 
         Raises:
+            ConfigError: One of the others is not a run.
             RunError: The runs have no trace in common.
         """
         from judge_eval.compare.compare import compare
 
-        return compare(self, *others, metrics=metrics, seed=seed, by=by)
+        for other in others:
+            if not isinstance(other, Run):
+                raise ConfigError(f"compare takes runs, not {value_kind(other)}; read a run with EvalRun.load(folder)")
+        return compare(self, *others, metrics=metrics, by=by, gates=gates)
 
     def scored_against(self, pool: Pool, metrics: Sequence[str | Metric] | None = None) -> Self:
         """Score this run against a pool of several runs, without a call.
@@ -180,6 +188,23 @@ class EvalRun(Run):
         from judge_eval.export.mlflow import log_run
 
         return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
+
+    def push_scores(self, service: Literal["langfuse", "langsmith"]) -> Pushed:
+        """Send the score of each metric and trace to the trace it came from, and return what became of them.
+
+        The environment names the address and holds the keys: `LANGFUSE_BASE_URL`, `LANGFUSE_PUBLIC_KEY` and
+        `LANGFUSE_SECRET_KEY`; `LANGSMITH_ENDPOINT` and `LANGSMITH_API_KEY`. What is sent twice is there once. A score
+        that failed verdicts leave open is not sent.
+
+        Raises:
+            ConfigError: A key is missing, or the address cannot be read.
+            DataError: No trace of the run names one of the service.
+            FatalCallError: The service cannot be reached, or takes no score.
+        """
+        from judge_eval.export.formats import service_of
+        from judge_eval.export.push import push_scores
+
+        return push_scores(self, service_of(service))
 
     def _repr_html_(self) -> str:
         return as_html(self)

@@ -15,32 +15,43 @@ from types import NoneType, UnionType
 from typing import Any, TypedDict, Unpack, cast
 
 from judge_eval.background_loop import background_loop
+from judge_eval.data.files.values import REFERENCES, SEVERAL
 from judge_eval.data.options import ReadOptions
+from judge_eval.data.reading import is_url
 from judge_eval.data.remarks import OnRemark
-from judge_eval.data.remote import is_url
-from judge_eval.engine import Item, plan
+from judge_eval.engine import Item, Judged, judge_one, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Judge, Vote
-from judge_eval.judges.judge import as_begun, check_depth, check_trace, judges_by_claims, with_blank
-from judge_eval.judges.kinds import Mode, check_models, mode_for, routes_to_tell
+from judge_eval.judges.judge import (
+    Mode,
+    as_begun,
+    asks_nobody,
+    check_depth,
+    check_models,
+    check_trace,
+    judges_by_claims,
+    mode_for,
+    routes_to_tell,
+    with_blank,
+)
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.backend import Backend
-from judge_eval.llm.cache.folder import cache_place
+from judge_eval.llm.cache.place import cache_place
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import Stack, Stacks, build_stack, build_stacks, is_unnamed, open_store, recorded_model
+from judge_eval.llm.stack import Stack, build_stack, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric
-from judge_eval.notebook import NotebookProgress, shown_by_default
+from judge_eval.notebook import watched
 from judge_eval.registry import kind_named
-from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, Tally, TraceResult
+from judge_eval.runs.folder.records import CorpusSearch, Dataset, Intervals, Manifest, Tally, TraceResult
 from judge_eval.runs.judging.counting import Progress
-from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection
-from judge_eval.runs.judging.session import Driver, RunContext, RunSession
-from judge_eval.runs.judging.sources import Replayable, Traces, replayable, streamed
-from judge_eval.runs.judging.start import begin, check_goes_on, open_journal, run_to_resume
+from judge_eval.runs.judging.retrieval import retrieve
+from judge_eval.runs.judging.session import Driver, RunContext, RunSession, emit, results_of
+from judge_eval.runs.judging.sources import PassageCheck, Replayable, Traces, replayable, streamed
+from judge_eval.runs.judging.start import begin, check_goes_on, environment, open_journal, run_to_resume
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
-from judge_eval.runs.keeping.options import Keeping, KeepingKeywords
+from judge_eval.runs.options import EVERY_TRACE, Keeping, KeepingKeywords, Selecting, Selection
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
@@ -141,6 +152,8 @@ class Evaluator:
             mode, judge = kind_named(judge).name, None
         _require("model", "`provider/model`, such as 'openai/NAME', or a backend", model, str | Mapping, "complete")
         _require("prompt", "a prompt's id or the `Path` of a file", prompt, str | Path)
+        if isinstance(prompt, str) and prompt.startswith("file:"):
+            raise ConfigError(f"prompt {prompt!r}: in Python write prompt=Path({prompt.removeprefix('file:')!r})")
         _require("judge", "a judge, or the name of an installed kind", judge, NoneType, "describe")
         _require("cache", "a folder, a database's URL, True or False", cache, str | Path | bool | None)
         for name, record in (("options", options), ("intervals", intervals)):
@@ -148,23 +161,27 @@ class Evaluator:
         self.options = options or Options()
         recorded = self.options.replay if judge is None and is_unnamed(model) else None
         mode = mode_for(model if recorded is None else recorded_model(recorded), mode)
-        self.judge: Judge = with_blank(
+        self.chosen_judge: Judge = with_blank(
             judge or repeated(prompt, mode, relevant, repeat, vote, policy.evidence), policy.blank
         )
-        check_models(self.judge, model)
-        for route in routes_to_tell(self.judge, model):
+        check_models(self.chosen_judge, model)
+        for route in routes_to_tell(self.chosen_judge, model):
             self.options = self.options.with_logprobs(route)
         self.intervals = intervals or Intervals()
-        self.scorer = Scorer(metrics, self.judge.scale, by_claims=judges_by_claims(self.judge))
+        self.scorer = Scorer(metrics, self.chosen_judge.scale, by_claims=judges_by_claims(self.chosen_judge))
         self.paid = Tally()
         """What was paid for its runs before they begin or go on: the replies of a batch."""
         self.watch: Callable[[Progress], None] | None = None
         """Called with the progress of evaluations that are given no `watch`."""
         self.run_id: str | None = None
         """The id of the next run; None makes a new one for each."""
+        self.search: CorpusSearch | None = None
+        """How the chunks of its runs were searched, if they are what another run may have missed."""
         self._model = model
         self._store_path = default_cache() if cache is True else None if cache is False else cache
-        self._stack: Stack | Stacks | None = None
+        self._stack: Stack | None = None
+        self._places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        """By event loop: the places for the calls of `ajudge`."""
 
     @classmethod
     def from_file(
@@ -194,14 +211,11 @@ class Evaluator:
         return cls(**judging, metrics=metrics, cache=cache, intervals=intervals)
 
     @property
-    def stack(self) -> Stack | Stacks:
+    def stack(self) -> Stack:
         """The backend with its wrappers, made at first use."""
         if self._stack is None:
             store = open_store(self._store_path) if self._store_path is not None else None
-            if isinstance(self._model, Mapping):
-                self._stack = build_stacks(self._model, store, self.options)
-            else:
-                self._stack = build_stack(self._model, store, self.options)
+            self._stack = build_stack(self._model, store, self.options)
         return self._stack
 
     @with_keywords(Keeping, Selection)
@@ -211,6 +225,7 @@ class Evaluator:
         *,
         watch: Callable[[Progress], None] | None = None,
         driver: Driver | None = None,
+        retriever: Any = None,
         **options: Unpack[RunKeywords],
     ) -> EvalRun:
         """Judge traces and return the run.
@@ -230,8 +245,13 @@ class Evaluator:
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
                 in `out`, returns the newest as it is if it is done, or starts one if there is none.
             new_if_done: With `resume=True`: starts a run if the newest of the same data is done.
-            watch: Called with the progress after each block of finished traces; in a notebook it is shown if None.
+            watch: Called with the progress after each block of finished traces; if None, a notebook or the terminal of
+                a script shows it.
             driver: Who drives the plans, such as `RayDriver`; None has it done in this process.
+            retriever: Finds the chunks of questions, which then are the data: a function, sync or async, from a
+                query to a list of texts, mappings, documents or `(text, score)`, or an object with `search`,
+                `invoke` (LangChain) or `retrieve` (LlamaIndex). A question for which it fails is in no mean, and
+                the run is incomplete; with `resume` only such questions are asked again.
             push_every: If `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
             push_grace: Seconds that the last push may take if the evaluation is ended by a signal.
             limit: The most traces to judge.
@@ -252,6 +272,11 @@ class Evaluator:
         _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
         resume = kept.resume
+        root = None if kept.out is None else place_of_runs(kept.out)
+        retrieval = None
+        if retriever is not None:
+            retrieved = await retrieve(data, retriever, selection, root, resume=bool(resume))
+            data, selection, retrieval = retrieved.traces, retrieved.selection, retrieved.record
         is_file = isinstance(data, str | Path)  # opening it may wait, as for a pipe or a URL
         source = await asyncio.to_thread(self.source, data, selection) if is_file else self.source(data, selection)
         if source is None:
@@ -264,13 +289,13 @@ class Evaluator:
                 else ""
             )
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
-        root = None if kept.out is None else place_of_runs(kept.out)
+        dataset = dataset.replace(retrieval=retrieval, search=self.search)
         if root is not None:
             await asyncio.to_thread(check_place, root)
         begun = await run_to_resume(dataset, root, resume, kept.new_if_done)
         context = self.calling(driver)
         if begun is not None:  # a run keeps the prompts it began with, unless a version was asked for
-            context = replace(context, judge=as_begun(self.judge, begun.manifest.judge))
+            context = replace(context, judge=as_begun(self.chosen_judge, begun.manifest.judge))
         named = {name: getattr(kept, name) for name in ("label", "href", "tags", "baseline")}
         manifest = begin(dataset, context, self.intervals).model_copy(update=named)
         mirrored = root is not None and is_url(kept.out)
@@ -283,9 +308,8 @@ class Evaluator:
                     return EvalRun.of(done, source.input if source else None)
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        watch = watch or self.watch or shown_by_default()
-        session = RunSession(first, context, journal, watch, rows=rows)
-        with keeping, watch.until_interrupted() if isinstance(watch, NotebookProgress) else nullcontext():
+        with keeping, watched(watch or self.watch) as shown:
+            session = RunSession(first, context, journal, shown, rows=rows)
             async with pushing(session.folder, kept.push_every):
                 traces = self._traces(source, data, selection.reader, session.remarks.add)
                 async for _ in session.results(traces):
@@ -299,6 +323,51 @@ class Evaluator:
 
     evaluate = background_loop.blocking(aevaluate)
     """`aevaluate` for sync code: it waits for the run and returns it, with the same arguments."""
+
+    async def ajudge(self, trace: Trace | Mapping[str, Any] | Sequence[Any]) -> TraceResult:
+        """Judge one trace and return its result, as a service wants it: no run, no means and no folder are made.
+
+        Calls of many traces at once share the evaluator's connections and its `concurrency`.
+
+        Args:
+            trace: A `Trace`, or one row of a shape that `evaluate` takes.
+
+        Returns:
+            The outcome of each chunk in rank order, the scores, and the calls; `failed` counts chunks without a
+            verdict, and a score that they leave open is None, with `bounds`.
+
+        Raises:
+            DataError: The trace is invalid, or lacks what the prompt or the metrics need.
+            FatalCallError: No call can succeed: a wrong key, an unknown model, an exhausted quota.
+        """
+        if not isinstance(trace, Trace):
+            trace = self._only_trace(trace)
+        self.check(trace)
+        passages = PassageCheck(None, self._spends)
+        passages.add(trace)
+        passages.check()
+        loop = asyncio.get_running_loop()
+        if loop not in self._places:
+            used = {each: places for each, places in self._places.items() if not each.is_closed()}
+            self._places = {**used, loop: asyncio.Semaphore(self.options.concurrency)}
+        stack = self.stack
+        judgment = await judge_one(
+            self.chosen_judge, stack.backend, trace, self._places[loop], lead=self.options.warm_prefix
+        )
+        results = results_of([Judged(0, trace, judgment)], self.scorer)
+        emit(results, stack.otel)
+        return results[0]
+
+    judge = background_loop.blocking(ajudge)
+    """`ajudge` for sync code: it waits for the result and returns it."""
+
+    def _only_trace(self, data: Any) -> Trace:
+        source = self.source(data)
+        traces = [trace for _, trace in source.numbered()] if source else []
+        if len(traces) != 1:
+            held = counted(len(traces), "trace") if source else "a stream"
+            raise DataError(f"`judge` takes one trace, and this is {held}; `evaluate` takes many")
+        return traces[0]
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
         """Judge traces and yield each result when it is ready, in any order."""
@@ -323,12 +392,12 @@ class Evaluator:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
         items = (Item(position, trace) for position, trace in source.numbered())
-        return dataset, plan(self.judge, self.stack.backend, items)
+        return dataset, plan(self.chosen_judge, self.stack.backend, items)
 
     def source(self, data: Traces, selection: Selection = EVERY_TRACE) -> Replayable | None:
         """Open data, as `evaluate` takes them, to be read twice with traces checked; None for a stream."""
-        check_depth(self.judge, selection.reader.depth if selection.reader else None)
-        return replayable(data, self.check, selection, self._spends)
+        check_depth(self.chosen_judge, selection.reader.depth if selection.reader else None)
+        return replayable(data, self.check, selection, self._spends, self.chosen_judge.scale)
 
     def _spends(self) -> bool:
         free = self.options.offline or self.options.replay is not None
@@ -341,17 +410,17 @@ class Evaluator:
     def with_judge(self, judge: Judge) -> Evaluator:
         """Return an evaluator with another judge of the same scale, and the same open connections."""
         other = copy(self)
-        other.judge, other._stack = judge, self.stack
+        other.chosen_judge, other._stack = judge, self.stack
         return other
 
     def calling(self, driver: Driver | None = None) -> RunContext:
         """Return who judges and how calls are made, in this process or by a driver."""
         stack = (driver and driver.stack) or self.stack
         calls = self.options.concurrency, self.options.warm_prefix
-        return RunContext(self.judge, stack, self.scorer, *calls, driver, self.paid, self.run_id)
+        return RunContext(self.chosen_judge, stack, self.scorer, *calls, driver, self.paid, self.run_id)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_stack": None}  # a worker opens connections of its own
+        return {**self.__dict__, "_stack": None, "_places": {}}  # a worker opens connections of its own
 
     async def aclose(self) -> None:
         """Close connections and files."""
@@ -384,11 +453,17 @@ class Evaluator:
         Raises:
             DataError: It does not.
         """
-        for need in self.judge.needs:
+        if asks_nobody(self.chosen_judge, trace):
+            return
+        for need in self.chosen_judge.needs:
             if not (getattr(trace, need) or "").strip():
                 fault = f"the prompt needs the {need}, and this trace has none"
-                raise DataError(f"{fault}; {option('on_invalid', 'skip')} leaves it out", field=need)
-        check_trace(self.judge, trace)
+                names = {**{key: key for key in REFERENCES}, **{key: f"{key}.0" for key in SEVERAL}}
+                if need == "reference" and (key := next((key for key in names if key in trace.metadata), None)):
+                    raise DataError(f"{fault}; perhaps with {option('map', {need: names[key]})}", field=need)
+                skip, prompt = option("on_invalid", "skip"), option("prompt", "relevance/binary")
+                raise DataError(f"{fault}; {skip} leaves it out; if no trace has one, {prompt} needs none", field=need)
+        check_trace(self.chosen_judge, trace)
         self.scorer.check(trace)
 
     def _traces(
@@ -406,7 +481,13 @@ def _require(name: str, wanted: str, value: object, kind: type | UnionType, meth
 
 
 async def _surveyed(source: Replayable | None) -> Dataset:
-    return await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+    """Read the data once, off the event loop, as git is asked for the revision, once in a process."""
+
+    def survey() -> Dataset:
+        environment()
+        return source.survey() if source else Dataset(name="stream")
+
+    return await asyncio.to_thread(survey)
 
 
 _log = logging.getLogger("judge_eval")
@@ -438,6 +519,7 @@ class EvaluateKeywords(PolicyKeywords, RunKeywords, total=False):
     intervals: Intervals | None
     watch: Callable[[Progress], None] | None
     driver: Driver | None
+    retriever: Any
 
 
 @brief

@@ -46,6 +46,20 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]
         raise
 
 
+def is_device(file: IO[bytes]) -> bool:
+    """Tell whether an open file is a device that may never end; a terminal is none."""
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not file.isatty())
+
+
+def read_named(path: Path) -> bytes:
+    """Read all of a file, also through a link or a pipe, because the user named it; a device raises `OSError`."""
+    with path.open("rb") as file:
+        if is_device(file):
+            raise OSError(errno.EINVAL, "it is a device, not a file", str(path))
+        return file.read()
+
+
 def read_plain(path: Path, most: int) -> bytes:
     """Read all of a file that is a file itself, of at most so many bytes; see `open_plain`."""
     with open_plain(path) as file:

@@ -20,8 +20,8 @@ from judge_eval.metrics import Metric
 from judge_eval.runs.folder.records import IMPORT, Intervals
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
-from judge_eval.runs.judging.selection import Selecting, Selection
 from judge_eval.runs.judging.sources import Traces, replayable
+from judge_eval.runs.options import Selecting, Selection
 from judge_eval.runs.scoring.rescore import Threshold, scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY, GRADED, NoVerdict, Outcome, Scale, Verdict

@@ -13,20 +13,19 @@ from pydantic import Field
 from judge_eval.errors import ConfigError, advise
 from judge_eval.judges import Cascade, Judge, Member, Panel, Vote
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.judge import with_blank
-from judge_eval.judges.kinds import DEFAULT_PROMPT, Mode, make_judge, mode_for
+from judge_eval.judges.judge import DEFAULT_PROMPT, Mode, make_judge, mode_for, with_blank
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.llm.stack import UNNAMED, create_backend
 from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record
 from judge_eval.registry import kind_named, stated_of
 from judge_eval.runs.folder.describing import backends_by_route
-from judge_eval.runs.judging.provenance import backends_record
+from judge_eval.runs.judging.start import backends_record
 from judge_eval.schema import BlankPolicy, EvidencePolicy
 from judge_eval.spelling import option, toml_key, toml_value
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage, cascade_of_data, read_data
 from judge_eval.trust import check_address, check_owned
-from judge_eval.user_text import prompt_name, read_params
+from judge_eval.user_text import prompt_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYS = ("api_key", "apikey", "key", "token", "secret", "authorization", "headers")
@@ -176,29 +175,19 @@ class JudgeSpec(ModelSpec):
         for name, value, known in (
             ("cascade", flags.get("cascade"), cheap.model),
             ("strong_model", flags.get("strong_model"), strong.model),
-            ("cascade_mode", flags.get("cascade_mode"), cheap.mode),
             ("mode", flags.get("mode"), strong.mode or self.mode),
             ("cascade_threshold", flags.get("cascade_threshold"), self.threshold),
         ):
             if value is not None and value != known and (known is not None or self.fitted is not None):
                 stated = "none: everything is escalated" if known is None else known
                 raise ConfigError(f"{option(name, value)}: {where} says {stated}; leave one of the two out")
-        cheap = cheap.replace(
-            prompt=_prompt(flags.get("cascade_prompt"), cheap.prompt),
-            mode=cheap.mode or flags.get("cascade_mode"),
-            base_url=flags.get("cascade_url") or cheap.base_url,
-            params={**cheap.params, **_cascade_params(flags)},
-        )
-        strong = strong.replace(
-            prompt=_prompt(flags.get("prompt"), strong.prompt), mode=strong.mode or flags.get("mode")
-        )
-        layout = flags.get("layout") or "question"
+        prompt = flags.get("prompt")
+        if prompt is None or (strong.prompt and prompt == strong.prompt.partition("@")[0]):
+            prompt = strong.prompt
+        strong = strong.replace(prompt=prompt, mode=strong.mode or flags.get("mode"))
         return self.replace(
-            cheap=cheap,
             strong=strong,
             threshold=self.threshold if self.fitted else self.threshold or flags.get("cascade_threshold"),
-            explain_positives=self.explain_positives or bool(flags.get("explain_positives")),
-            layout=layout if layout != "question" else self.layout,
             confidence=self.confidence or bool(flags.get("confidence")),
             **{name: flags.get(name) or getattr(self, name) for name in ("evidence", "blank", "relevant")},
         )
@@ -403,15 +392,7 @@ def _check_part(part: Any, where: str, folder: Path | None) -> None:
 
 
 def _layout_error() -> ConfigError:
-    return ConfigError(f"{option('layout')} is for one decision model, asked once ({option('mode', 'decision')})")
-
-
-def _cascade_params(flags: Mapping[str, Any]) -> dict[str, Any]:
-    return read_params(flags.get("cascade_param") or (), option("cascade_param"))
-
-
-def _prompt(flag: str | None, known: str | None) -> str | None:
-    return known if flag is None or (known and flag == known.partition("@")[0]) else flag
+    return ConfigError(f"`layout` is for one decision model, asked once ({option('mode', 'decision')})")
 
 
 def _backends(models: Mapping[str, str], members: Mapping[str, Options]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ TOTAL: Final = 1_000_000
 """The largest `relevant_total`: each chunk of it that was not retrieved is a line of TREC judgments."""
 POOL: Final = 100_000
 """Grades of a trace's `pool`."""
+TURNS: Final = 10_000
+"""Turns of the conversation before a question."""
 CLAIMS: Final = 1_000
 """Claims of a reference."""
 NUMBER: Final = 2**31 - 1

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import ConfigError
 from judge_eval.record import Shown
 from judge_eval.views.progress import progress_line
+from judge_eval.views.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
@@ -26,13 +28,46 @@ def as_html(thing: object) -> str:
     return html.html_of(view_of(thing))
 
 
-Shown.write = as_html
+def as_text(thing: object) -> str:
+    """Write the same as the terminal shows it, without colours."""
+    from rich.console import Console
+
+    from judge_eval.views import comparison, run, trace  # noqa: F401  each registers its view
+    from judge_eval.views.blocks import view_of
+    from judge_eval.views.terminal import for_terminal
+
+    file = StringIO()
+    console = Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=True, width=200)
+    for line in for_terminal(view_of(thing)):
+        console.print(line)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+Shown.write, Shown.print_ = as_html, as_text
 
 
 def shown_by_default() -> NotebookProgress | None:
     """Return what shows the progress in the cell of a notebook; None outside of one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return NotebookProgress() if hasattr(shell, "kernel") else None
+
+
+@contextmanager
+def watched(watch: Callable[[Progress], None] | None) -> Iterator[Callable[[Progress], None] | None]:
+    """Show the progress that nobody watches: in the cell of a notebook, or on the terminal of a script."""
+    watch = watch or shown_by_default()
+    if isinstance(watch, NotebookProgress):
+        with watch.until_interrupted():
+            yield watch
+    elif watch is None and sys.stderr is not None and sys.stderr.isatty() and not _SPEAKERS & sys.modules.keys():
+        with progress_bar(after=1.0) as watch:
+            yield watch
+    else:
+        yield watch
+
+
+_SPEAKERS = {"judge_eval.cli", "judge_eval.server", "_pytest"}
+"""Programs that say themselves how far they are."""
 
 
 class NotebookProgress:

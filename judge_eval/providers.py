@@ -47,6 +47,8 @@ class ProviderEntry(Record):
     unsupported: tuple[str, ...] = ()
     batches: bool = False
     prices: str = ""
+    few_slots: bool = False
+    bounds_texts: bool = False
     start: str = ""
     note: str = ""
     docs: str = ""
@@ -57,6 +59,11 @@ class ProviderEntry(Record):
     def addresses(self) -> tuple[str, ...]:
         """The address as the table states it, or several of which the first that can be filled in counts."""
         return (self.base_url,) if isinstance(self.base_url, str) else self.base_url
+
+    @property
+    def has_decision_models(self) -> bool:
+        """Whether its decision models are asked under its name; an address may be given to it that has none."""
+        return bool(self.decisions) and not self.any_server
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -164,6 +171,16 @@ def _own() -> Mapping[str, Mapping[str, Any]]:
 def built_in() -> Mapping[str, ProviderEntry]:
     """Return the package's providers by name, in the order of the table."""
     return _entries(_own()["provider"], _TABLE)
+
+
+def modules() -> Mapping[str, str]:
+    """Return the providers of the package that no block describes, and the module that makes their backends."""
+    return _own()["module"]
+
+
+def unserved() -> Mapping[str, str]:
+    """Return what is said of names that people try and that are no provider."""
+    return _own()["instead"]
 
 
 @cache

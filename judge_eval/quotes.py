@@ -13,9 +13,14 @@ LONGEST = 200_000
 LEAST_WORDS = 2
 """The words that evidence, and each part of it around an ellipsis, needs; names are often quoted alone."""
 
+SHORTEST = 8
+"""ShownWords words are widened to so many, since fewer are found elsewhere by chance."""
+
 # In scripts that put no space between words every letter counts.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_ONE_SIGN = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]")
 _WORD = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]|[^\W{_UNSPACED}\U00020000-\U0003ffff]+")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
 _ENOUGH = re.compile(r"\w\W+\w")
 _ELLIPSIS = re.compile(r"\.\.\.|\[\.\.\.\]")
 _FOLDS = str.maketrans(
@@ -29,20 +34,23 @@ BREAK = "\u034f"
 
 
 @cache
-def _long_runs() -> re.Pattern[str]:
+def _long_runs(last: int) -> re.Pattern[str]:
     """Find more combining marks in a row than any language writes; five signs only decompose into marks."""
-    marks = "".join(sign for sign in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(sign))
+    marks = "".join(sign for sign in map(chr, range(0x300, last)) if unicodedata.combining(sign))
     return re.compile(f"[{marks}\u0f73\u0f75\u0f81\uff9e\uff9f]{{{_MOST_MARKS + 1},}}")
 
 
 def normalized(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     """Return a text in a Unicode form, in linear time: U+034F breaks a run of marks each 30 (UAX 15)."""
+    if text.isascii():
+        return text
 
     def broken(run: re.Match[str]) -> str:
         marks = run[0]  # each look at it is a copy
         return BREAK.join(marks[at : at + _MOST_MARKS] for at in range(0, len(marks), _MOST_MARKS))
 
-    return unicodedata.normalize(form, _long_runs().sub(broken, text))
+    last = 0x10000 if max(text) < "\U00010000" else 0x1E950  # a set of signs below U+10000 is 30 times as fast
+    return unicodedata.normalize(form, _long_runs(last).sub(broken, text))
 
 
 def fold(text: str) -> str:
@@ -171,3 +179,60 @@ def telling_words(text: str) -> int:
     """Count the words of a text that say something."""
     silent = _silent_words()
     return sum(word.lower() not in silent for word in _WORD.findall(text))
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text (NFKC, lower case); in scripts without spaces between words every sign is one."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return [word.lower() for word in _WORD.findall(normalized(text))]
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word of `folded_words` is one sign of a script without spaces between words."""
+    return len(word) == 1 and _ONE_SIGN.match(word) is not None
+
+
+def shown_words(text: str, quote: str) -> list[tuple[int, int]]:
+    """Return which of the `words` of a text a quote in it shows: runs from a place to the place behind the last.
+
+    Each part around an ellipsis is a run of whole words. One run alone is widened to `SHORTEST` words, in turn to both
+    sides. A quote that is not in the text shows all words, as one run; of a text without a word there is none.
+    """
+    text, quote = normalized(text), normalized(quote)
+    pattern = _ASCII_WORD if text.isascii() else _WORD
+    runs, at, count = list[tuple[int, int]](), 0, 0
+    for start, stop in _places_of(text, quote):
+        # A word that a cut runs through has signs on both sides of it, and is counted once.
+        if start > at:
+            count += len(pattern.findall(text, at, start)) - _runs_through(text, at)
+        first = count - _runs_through(text, start)
+        at, count = stop, first + len(pattern.findall(text, start, stop))
+        if first < count:
+            runs.append((first, count))
+    total = count + len(pattern.findall(text, at)) - (at < len(text) and _runs_through(text, at))
+    if len(runs) > 1:
+        return runs
+    first, end = runs[0] if runs else (0, total)
+    while end - first < min(SHORTEST, total):
+        first -= first > 0
+        end += end - first < SHORTEST and end < total
+    return [(first, end)] if total else []
+
+
+def _runs_through(text: str, place: int) -> bool:
+    """Return whether one word stands on both sides of a place of a text."""
+    around = text[place - 1 : place + 1] if place else ""
+    return len(around) == 2 and _WORD.fullmatch(around) is not None
+
+
+def _places_of(text: str, quote: str) -> list[tuple[int, int]]:
+    """Return where the parts of a quote stand, exactly or else with the differences of `fold`; none if not all do."""
+    spans, at = [], 0
+    for part in filter(None, map(str.strip, _ELLIPSIS.split(quote))):
+        start = text.find(part, at)
+        if start < 0:
+            return _folded_spans(text, quote) if _parts(quote) else []
+        at = start + len(part)
+        spans.append((start, at))
+    return spans

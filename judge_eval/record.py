@@ -4,7 +4,7 @@ import ast
 import gc
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
@@ -32,9 +32,11 @@ R = TypeVar("R", bound="Record")
 
 
 class Shown:
-    """What a notebook shows as HTML: `judge_eval.notebook`, which knows the views, sets `write`."""
+    """What a notebook shows as HTML, and `print` as text: `judge_eval.notebook`, which knows the views, sets both."""
 
     write: ClassVar[Callable[[object], str] | None] = None
+    print_: ClassVar[Callable[[object], str] | None] = None
+    """Writes it as a terminal shows it."""
 
     def _repr_html_(self) -> str | None:
         return None if Shown.write is None else Shown.write(self)
@@ -229,6 +231,7 @@ _WANTED: Final = {
     "string_type": "a text",
     "dict_type": "an object",
     "model_type": "an object",
+    "model_attributes_type": "an object",
     "list_type": "a list",
     "tuple_type": "a list",
     "int_type": "a whole number",
@@ -238,26 +241,56 @@ _WANTED: Final = {
 """What a field must hold, by pydantic's word for what it does not."""
 
 
+_RANGES: Final[Mapping[str, str]] = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "too_long": "must hold at most {max_length} items",
+    "too_short": "must hold at least {min_length} items",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "missing": "this field is required",
+    "extra_forbidden": "unknown field; remove it or put it into `metadata`",
+    "string_unicode": "holds half of a character (a lone surrogate); replace it",
+    "finite_number": "must be a finite number, not NaN or infinity",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "uuid_parsing": "must be a UUID",
+    "uuid_type": "must be a UUID",
+    "string_pattern_mismatch": "must match {pattern}",
+    "json_invalid": "not JSON: {error}",
+}
+"""What is wrong with a field, by pydantic's word for it, with what pydantic knows of it."""
+
+
+def fault_in_words(fault: Mapping[str, Any]) -> str:
+    """Say what is wrong with a field, of one of pydantic's errors, where it or a framework gives them."""
+    if fault["type"] == "uuid_parsing" and fault["loc"][-1:] == ("uuid",):  # or the other way to name a run
+        return "must be a run's whole id, or label:NAME"
+    if (wanted := _WANTED.get(fault["type"])) is not None:
+        return f"holds {value_kind(fault['input'])}, not {wanted}"
+    if (words := _RANGES.get(fault["type"])) is not None:
+        ends = fault.get("ctx", {}).items()
+        known = {name: f"{value:,.12g}" if isinstance(value, int | float) else value for name, value in ends}
+        return words.format_map(known).replace(" 1 items", " 1 item").replace(" 1 characters", " 1 character")
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return (message[:1].lower() + message[1:]).replace("input should be", "must be", 1)
+
+
 def faults_of(error: ValidationError) -> list[tuple[str | None, str]]:
     """Return the field and what is wrong with it, of each of pydantic's errors."""
     faults: list[tuple[str | None, str]] = []
-    for each in error.errors(include_url=False, include_context=False):
+    for each in error.errors(include_url=False):
         field = ""
         for part in each["loc"]:
             field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else str(part)
-        message = each["msg"].removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:]
-        if each["type"] == "extra_forbidden":
-            message = "unknown field; remove it or put it into `metadata`"
-        elif each["type"] == "missing":
-            message = "this field is required" + WHEN_EMPTY.get(field, "")
-        elif (wanted := _WANTED.get(each["type"])) is not None:
-            message = f"holds {value_kind(each['input'])}, not {wanted}"
-        elif each["type"] == "string_unicode":
-            message = "holds half of a character (a lone surrogate); replace it"
-        elif each["type"] == "finite_number":
-            message = "must be a finite number, not NaN or infinity"
-        faults.append((field or None, message))
+        more = WHEN_EMPTY.get(field, "") if each["type"] == "missing" else ""
+        faults.append((field or None, fault_in_words(each) + more))
     return faults
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -11,11 +11,10 @@ from importlib.resources import files
 from typing import Any, Final, Literal
 
 from judge_eval.errors import ConfigError, UnknownNameError, advise
-from judge_eval.providers import ProviderEntry, known_providers
+from judge_eval.providers import ProviderEntry, built_in, known_providers, modules, unserved
+from judge_eval.settings import settings_of
 from judge_eval.spelling import option
 
-_NEVER_DROPPED = ("base_url", "params", "unsupported", "key_env", "key_command")
-"""Options that could change a verdict: a factory that does not take one that is set is not called."""
 _WIRE = re.compile(r'^WIRE = "([a-z-]+)"', re.MULTILINE)
 _KIND = re.compile(r"^(?:([A-Z]+)_)?KIND = (Kind\(None)?", re.MULTILINE)
 
@@ -47,13 +46,15 @@ class Provider:
     An entry point of the group `judge_eval.backends` names one, or only its factory.
 
     Args:
-        create: Called with a model's name and, of `base_url`, `timeout`, `concurrency`, `params`, `max_reply`
-            and `unsupported`, with what its signature accepts; returns a `Backend`.
+        create: Called with a model's name and, of the fields of `Options` that are `to_server`, with what its signature
+            accepts; returns a `Backend`.
         writes_text: Whether its models write texts; else they are asked in decision mode.
         answers_questions: Whether its models answer the questions of decision mode.
+        takes_grades: Whether its models choose among several grades; else they answer yes or no alone.
         takes_batches: Whether its servers take batches as its wire's do. Its backends then have the methods that
             `judge_eval.batch.replies.BatchBackend` names.
         takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and `top_logprobs`.
+        uncalibrated: Whether nobody measured what the probabilities of its models are worth, so that a run says so.
         hosts: The provider's own hosts, which may be called whoever names them.
         server_of: Called with a model's name; returns which entry of the table of providers its server is. If None, the
             provider's own.
@@ -62,8 +63,10 @@ class Provider:
     create: Callable[..., Any]
     writes_text: bool = True
     answers_questions: bool = True
+    takes_grades: bool = True
     takes_batches: bool = False
     takes_logprobs: bool = True
+    uncalibrated: bool = False
     hosts: tuple[str, ...] = ()
     server_of: Callable[[str], str] | None = None
 
@@ -71,21 +74,24 @@ class Provider:
         """Call the factory as it is."""
         return self.create(*arguments, **options)
 
-    def make(self, model: str, options: Mapping[str, Any], unset: Collection[str] = ()) -> Any:
-        """Make the backend of `provider/model`.
+    def make(self, model: str, options: Any) -> Any:
+        """Make the backend of `provider/model`; `options` is an `Options`.
 
-        Options that are `unset`, at their default, are not given to a factory that takes everything (`**options`), so
-        that a new option reaches nobody who does not know it.
+        Options at their default are not given to a factory that takes everything (`**options`), so that a new option
+        reaches nobody who does not know it.
 
         Raises:
             ConfigError: An option that could change a verdict is set, and the factory does not take it.
         """
         accepted, everything = _accepted(self.create)
-        taken = {
-            name: value for name, value in options.items() if name in accepted or (everything and name not in unset)
-        }
-        for name in _NEVER_DROPPED:
-            if options.get(name) and name not in taken:
+        record, taken = options.__class__, {}
+        usual = record()
+        for name, setting in settings_of(record).items():
+            value = getattr(options, name)
+            is_set = value != getattr(usual, name)
+            if setting.to_server and (name in accepted or (everything and is_set)):
+                taken[name] = value
+            elif setting.to_server == "required" and is_set:
                 raise ConfigError(f"{model} takes no {name}: its provider does not accept it; leave it out")
         return self.create(split_model(model)[1], **taken)
 
@@ -185,15 +191,6 @@ def _accepted(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     )
 
 
-_OWN_PROVIDERS: Final = {
-    "openai": "judge_eval.llm.http.openai:create",
-    "decisions": "judge_eval.llm.http.decisions:create",
-    "fake": "judge_eval.llm.fake.fake_backend:create",
-    "local": "judge_eval.llm.local_model:create",
-}
-"""The providers that no table states. To find others takes a look at all packages that are installed."""
-
-
 @cache
 def _installed(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"judge_eval.{group}")}
@@ -221,22 +218,22 @@ def find(group: str, name: str, kind: str) -> Any:
 def provider_of(model: str) -> Provider:
     """Return who provides a model, `provider/model`."""
     name = split_model(model)[0]
-    own = _OWN_PROVIDERS.get(name)
-    if own or name in _installed("backends"):
-        loaded = EntryPoint(name, own, "").load() if own else find("backends", name, "provider")
+    own = modules().get(name)
+    if own or (name not in built_in() and name in _installed("backends")):
+        loaded = EntryPoint(name, f"{own}:create", "").load() if own else find("backends", name, "provider")
         return loaded if isinstance(loaded, Provider) else Provider(loaded)
     entry = known_providers().get(name)
     if entry is None:
         known = provider_names()
         other = f"{option('model', 'openai/NAME')} with {option('base_url', 'https://HOST/v1')}"
-        advice = f"{advise(name, known)} (any other OpenAI-compatible server: {other})"
+        advice = f"{unserved().get(name) or advise(name, known)} (any other OpenAI-compatible server: {other})"
         raise UnknownNameError("provider", name, known, advice)
     return _served(entry)
 
 
 def provider_names() -> list[str]:
     """List the providers: those of installed packages, of the table and of configurations."""
-    return sorted({*_OWN_PROVIDERS, *_installed("backends"), *known_providers()})
+    return sorted({*modules(), *_installed("backends"), *known_providers()})
 
 
 @cache
@@ -257,7 +254,7 @@ def _served(entry: ProviderEntry) -> Provider:
     return replace(
         wire,
         create=partial(wire.create, provider=entry.name),
-        answers_questions=wire.answers_questions or bool(entry.decisions),
+        answers_questions=wire.answers_questions or entry.has_decision_models,
         takes_batches=wire.takes_batches and entry.batches,
         takes_logprobs=wire.takes_logprobs and "logprobs" not in entry.unsupported,
         hosts=entry.hosts,

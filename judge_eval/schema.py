@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from judge_eval import limits
+from judge_eval import conversation, limits
 from judge_eval.confidence import side_confidence
 from judge_eval.digest import digest_parts
-from judge_eval.errors import NEVER_ASKED, Why
+from judge_eval.errors import NEVER_ASKED, NO_FAILURE, Why
 from judge_eval.objects import chunk_of, number_text
 from judge_eval.record import PlainObject, Record, is_kept, json_weight
 
@@ -177,7 +177,7 @@ lowest grade. Nobody is asked about it."""
 Stage: TypeAlias = Literal["cheap", "strong"]
 """The two judges of a cascade: the cheap one is asked first, the strong one where that is not sure."""
 
-NO_REASON = "no reason: decision model"
+NO_REASON = "no reason: the judge gives none"
 """What people read where a judge gives no reason."""
 
 
@@ -198,7 +198,7 @@ class Verdict(Record):
     relevant: bool
     """Whether the grade reaches the scale's threshold."""
     reason: str | None = ""
-    """Why, in the judge's words; None if the judge gives no reasons (a decision model)."""
+    """Why, in the judge's words; None if the judge gives no reasons (a decision model, a verdict alone)."""
     evidence: str | None = ""
     """The quote the judge rests on; empty if it gave none, None if the judge never quotes."""
     evidence_found: bool | None = None
@@ -309,7 +309,7 @@ class Judgment(Record):
     @cached_property
     def failed(self) -> int:
         """How many chunks have no verdict."""
-        return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
+        return sum(outcome.kind == "no_verdict" and outcome.why != NO_FAILURE for outcome in self.outcomes)
 
     @cached_property
     def open(self) -> int:
@@ -365,6 +365,24 @@ class TracePool(Record):
         return self
 
 
+class Turn(Record):
+    """One message of the conversation before a question."""
+
+    role: conversation.Role
+    """Who speaks: `user` or `assistant`."""
+    content: str
+    """What was said."""
+
+
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("question", "user_input", "input"), "query"),
+    **dict.fromkeys(("contexts", "retrieved_contexts", "retrieval_context", "documents"), "chunks"),
+    **dict.fromkeys(("ground_truth", "expected_output", "expected_response"), "reference"),
+    **dict.fromkeys(("response", "actual_output"), "answer"),
+}
+"""What the fields of a trace are called in other libraries."""
+
+
 class Trace(Record):
     """One retrieval to judge: a question, its reference and the chunks in rank order."""
 
@@ -374,7 +392,10 @@ class Trace(Record):
     The second of equal traces without an id in one dataset becomes `t-...-2`, and so on.
     """
     query: str
-    """The question that was asked."""
+    """The question that was asked; in a conversation the user's last turn, as it was written."""
+    history: tuple[Turn, ...] = Field(default=(), max_length=limits.TURNS)
+    """The conversation before the question, oldest turn first; shown to the judge, which needs it to understand the
+    question. The messages of other tools are read too; those of the system and of tools are left out."""
     reference: str | None = None
     """The reference answer; prompts of the `support` family need it."""
     answer: str | None = None
@@ -385,6 +406,11 @@ class Trace(Record):
     """How many relevant chunks exist in the whole pool, where that is known; `Recall@K` needs it."""
     claims: tuple[Claim, ...] | None = None
     """What the reference says, piece by piece, where somebody has split it; None where nobody has."""
+    answerable: bool | None = None
+    """Whether the corpus holds an answer, as the dataset says; None if unknown. If False, the trace is in no mean, and
+    a judge that needs a reference or an answer is not asked. Never shown to the judge."""
+    search_query: str | None = None
+    """What the retriever was given, if not `query`: a rewrite, or a keyword query. Never shown to the judge."""
     pool: TracePool | None = None
     """The grades of all judged chunks, where they are known; `bpref` and graded `ndcg` need it."""
     tags: tuple[Annotated[str, Field(max_length=limits.ID)], ...] = ()
@@ -401,9 +427,16 @@ class Trace(Record):
     def _accept_other_shapes(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
+        if elsewhere := [name for name in _ELSEWHERE if name in data]:
+            pointers = ", ".join(f"`{_ELSEWHERE[name]}` for {name!r}" for name in elsewhere)
+            raise ValueError(f"a trace has other names here: write {pointers}")
         key = data.get("id", "")
         if key.__class__ is not str:
             data = {**data, "id": number_text(key)}
+        if (answerable := data.get("answerable")) is not None and answerable.__class__ is not bool:
+            data = {**data, "answerable": answerable_of(answerable)}
+        if "history" in data:
+            data = {**data, "history": _turns(data["history"])}
         chunks = data.get("chunks")
         if chunks is None and "chunks" in data:
             data = {key: value for key, value in data.items() if key != "chunks"}
@@ -440,7 +473,12 @@ class Trace(Record):
             parts += ("claim", claim.id, claim.text, str(claim.vital))
         if self.claims == ():
             parts.append("no claims")
-        return digest_parts(parts).hex()
+        return conversation.with_history(digest_parts(parts), self.history).hex()
+
+    @cached_property
+    def conversation(self) -> str:
+        """Its history as judges see it: the newest turns, up to 8,000 characters; empty if it has none."""
+        return conversation.transcript(self.history) if self.history else ""
 
 
 def made_id(trace: Trace) -> str:
@@ -473,7 +511,9 @@ def check_limits(trace: Trace) -> None:
         raise ValueError(f"claims: more than {limits.CLAIMS:,}")
     if len(trace.tags) > limits.TAGS:
         raise ValueError(f"tags: more than {limits.TAGS:,}")
-    weight = len(trace.query) + len(trace.reference or "") + len(trace.answer or "")
+    weight = len(trace.query) + len(trace.reference or "") + len(trace.answer or "") + len(trace.search_query or "")
+    for turn in trace.history:
+        weight += len(turn.content)
     for tag in trace.tags:
         weight += len(tag)
     for claim in trace.claims or ():
@@ -493,6 +533,46 @@ def check_limits(trace: Trace) -> None:
         raise ValueError(
             f"more than {limits.LINE // 2**20} MiB written as JSON; shorten its texts, or give fewer chunks"
         )
+
+
+ANSWERABLE: Mapping[str, bool | None] = {
+    **dict.fromkeys(("true", "yes", "1", "answerable", "partial"), True),
+    **dict.fromkeys(("false", "no", "0", "unanswerable", "conversational"), False),
+    "underspecified": None,
+}
+"""The words of datasets for whether a question can be answered; None for unknown."""
+
+
+def answerable_of(value: Any) -> bool | None:
+    """Read whether a question is answerable from a word of a dataset; raises `ValueError` with all words."""
+    word = str(value).strip().lower()
+    if word not in ANSWERABLE:
+        raise ValueError(f"answerable: {value!r} is not one of {', '.join(ANSWERABLE)}")
+    return ANSWERABLE[word]
+
+
+def _turns(value: Any) -> Any:
+    """Accept turns, or the messages of another tool."""
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple) and all(map(_is_turn, value)):
+        return value
+    read = conversation.turns_of(value)
+    if read is None:
+        raise ValueError(f"history: {NO_CONVERSATION}")
+    return [turn._asdict() for turn in read.turns]
+
+
+NO_CONVERSATION = 'not a conversation; give its turns, oldest first, as [{"role": "user", "content": "..."}, ...]'
+
+
+def _is_turn(item: Any) -> bool:
+    if isinstance(item, Turn):
+        return True
+    if type(item) is not dict or item.keys() != {"role", "content"}:
+        return False
+    content = item["content"]
+    return item["role"] in ("user", "assistant") and isinstance(content, str) and bool(content.strip())
 
 
 def _maybe(text: str | None) -> tuple[str, str]:

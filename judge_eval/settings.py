@@ -21,6 +21,7 @@ from judge_eval.user_text import check_text
 
 AnyOptions = TypeVar("AnyOptions")
 Other = TypeVar("Other")
+AnyClass = TypeVar("AnyClass", bound=type)
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -56,8 +57,8 @@ class Setting:
     """The function of `cli.flags.completion` that the shell calls on Tab."""
     changes_verdict: bool = False
     """Whether another value may bring other verdicts: then a batch keeps it, and a resume refuses another."""
-    to_server: bool = False
-    """Whether what makes the backend of a model takes it, by the same name."""
+    to_server: Literal["", "optional", "required"] = ""
+    """Whether what makes a model's backend gets it, by the same name; `required`: it must take it."""
     common: bool = False
     """Whether `-h` shows it; `--help` shows all."""
     hidden: bool = False
@@ -162,7 +163,34 @@ def check_names(values: Mapping[str, Any], known: Sequence[str], **records: type
         if name not in known:
             inside = (keyword for keyword, record in records.items() if name in record.__annotations__)
             where = next((f"write {keyword}={records[keyword].__name__}({name}=...)" for keyword in inside), None)
-            raise TypeError(f"unexpected keyword argument {name!r}; {where or advise(name, known)}")
+            raise TypeError(
+                f"unexpected keyword argument {name!r}; {where or _ELSEWHERE.get(name) or advise(name, known)}"
+            )
+
+
+_ELSEWHERE = {
+    "api_key": "the key is read from the environment (OPENAI_API_KEY, or the variable that the provider's docs name), "
+    "or printed by the command of Options(key_command=...)",
+    **{
+        name: f"write Options(params={{'{name}': ...}})"
+        for name in ("temperature", "top_p", "reasoning_effort", "extra_body", "extra_headers")
+    },
+}
+"""What people give under the names of other libraries, and where it stands here."""
+
+
+def with_advice(record: AnyClass) -> AnyClass:
+    """Have a record of options name what is near where it is given a keyword that it does not know."""
+    plain: Any = record.__init__  # type: ignore[misc]
+    known = list(inspect.signature(record).parameters)
+
+    @functools.wraps(plain)
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        check_names(named, known)
+        plain(self, *values, **named)
+
+    record.__init__ = init  # type: ignore[misc]
+    return record
 
 
 def divided(

@@ -17,8 +17,8 @@ from judge_eval.background_loop import background_loop
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
 from judge_eval.data.memory import row_name
+from judge_eval.data.reading import is_url
 from judge_eval.data.remarks import TraceIds
-from judge_eval.data.remote import is_url
 from judge_eval.digest import digest_json
 from judge_eval.engine import BLOCK, Item, Judged, Source
 from judge_eval.errors import ConfigError, DataError
@@ -33,12 +33,12 @@ from judge_eval.llm.stack import Stack
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.fusion import number_in
 from judge_eval.notebook import shown_by_default
-from judge_eval.pools.joining import JoinedRuns, Settling
-from judge_eval.pools.lists import KnownChunks, ListMaker
-from judge_eval.pools.pool import Pool
+from judge_eval.pools.joining import Settling
+from judge_eval.pools.lists import JoinedRuns, ListMaker
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.record import trusted
+from judge_eval.runs.columns.cuts import refuse_other_cuts
 from judge_eval.runs.columns.verdict_table import cluster_codes, cluster_hashes
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
@@ -46,11 +46,11 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.session import RunSession
 from judge_eval.runs.judging.start import begin, open_journal
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
-from judge_eval.runs.keeping.options import Keeping
+from judge_eval.runs.options import Keeping
 from judge_eval.runs.scoring.aggregate import filled_columns, less_is_better, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Judgment, NoVerdict, Outcome, Trace
+from judge_eval.schema import Judgment, NoVerdict, Trace
 from judge_eval.settings import with_keywords
 from judge_eval.stats import mean_interval
 from judge_eval.stats.figure import Figure
@@ -83,23 +83,20 @@ class NewLists:
 
     def __init__(self, runs: Sequence[Run], recipe: Recipe, conflicts: Settling = "majority") -> None:
         recipe.check(len(runs))
-        if conflicts == "refuse":
-            Pool.of(runs, conflicts=conflicts)
         self.recipe, self.runs, self.first, self.scale = recipe, runs, runs[0].manifest, scale_of(runs[0])
-        self.read, self.maker = JoinedRuns(runs, conflicts), ListMaker(recipe)
-        self.names = " and ".join(system.name for system in self.read.systems)
+        self.read, self.maker = _joined(runs, conflicts), ListMaker(recipe)
+        self.names = " and ".join(system.name for system in self.read.joined.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
 
-    def __iter__(self) -> Iterator[tuple[Trace, tuple[Outcome, ...]]]:
+    def __iter__(self) -> Iterator[tuple[Trace, Judgment]]:
         """Make the lists one by one, with what is known of their chunks.
 
         Raises:
             DataError: Scores are needed, and a chunk has none.
-            RunError: The scales of the runs differ.
         """
-        for block in self.read:
-            for trace, outcomes in self.maker.made(KnownChunks(block)):
-                yield Trace.parse(dict(trace)), outcomes
+        for chunks in self.read:
+            for trace, judgment in self.maker.made(chunks):
+                yield Trace.parse(dict(trace)), judgment
 
     def evaluator(self, asked: Evaluator | None = None, metrics: Sequence[str | Metric] | None = None) -> Evaluator:
         """Return an evaluator that takes over the known verdicts, and asks about the others, if somebody is asked.
@@ -109,12 +106,12 @@ class NewLists:
             metrics: Names or values of metrics; None takes those of the first run.
 
         Raises:
-            ConfigError: The judge's scale is not that of the runs.
+            ConfigError: The judge's scale or claims are not those of the runs.
         """
         metrics, first, made = metrics or self.first.metrics, self.first, {"what_if": {**self.source, "of": self.names}}
         if asked is not None:
-            known = {(trace.id, outcome.chunk_id): outcome for trace, outcomes in self for outcome in outcomes}
-            judge = KeptVerdicts(asked.judge, lambda t, c: known.get((t, c.id)), made, scale=self.scale)
+            known = {trace.id: judgment for trace, judgment in self}
+            judge = KeptVerdicts(asked.chosen_judge, known, made, scale=self.scale)
             other = asked.with_judge(judge)
             other.scorer, other.intervals = Scorer(metrics, self.scale, by_claims=judge.by_claims), first.intervals
             return other
@@ -126,10 +123,12 @@ class NewLists:
             "what_if": self.source,
             "run": {"id": first.id, "judge": first.judge, "backend": first.backend},
         }
+        imported = ImportedVerdicts(_nowhere, self.scale, source)
+        imported.by_claims = all(map(_judged_by_claims, self.runs))
         backend = Unavailable(Identity(IMPORT, self.names), self.names, "a what-if makes no call")
         return Evaluator(
             backend,
-            judge=ImportedVerdicts(_nowhere, self.scale, source),
+            judge=imported,
             metrics=metrics,
             cache=False,
             options=Options(offline=True),
@@ -148,7 +147,7 @@ class NewLists:
             tags: Words to group and filter by.
         """
         name, kept = f"{self.recipe} of {self.names}", Keeping(out=out, label=label or str(self.recipe), tags=tags)
-        if not isinstance(evaluator.judge, ImportedVerdicts):
+        if not isinstance(evaluator.chosen_judge, ImportedVerdicts):
             traces = [trace for trace, _ in self]
             return evaluator.evaluate(traces, name=name, out=out, label=kept.label, tags=kept.tags)
         try:
@@ -181,6 +180,13 @@ class NewLists:
             yield compare(run, made, metrics=made.manifest.metrics, keep=keep)
 
 
+def _joined(runs: Sequence[Run], conflicts: Settling) -> JoinedRuns:
+    """Join runs, unless they cut the documents differently."""
+    read = JoinedRuns(runs, conflicts)
+    refuse_other_cuts(runs, "lists made of both would hold the same text twice; judge the fused lists of one cut")
+    return read
+
+
 class _Known:
     """Judges new lists by what is known of their chunks, in place of the engine."""
 
@@ -188,22 +194,21 @@ class _Known:
 
     def __init__(self, lists: NewLists, check: Callable[[Trace], None]) -> None:
         self._lists, self._check = lists, check
-        self._outcomes: dict[int, tuple[Outcome, ...]] = {}
+        self._judgments: dict[int, Judgment] = {}
         self.session: RunSession
 
     def numbered(self) -> Iterator[tuple[int, Trace]]:
         """Make the lists, with their positions; the last of them completes what the manifest says of the verdicts."""
         ids, verdicts, position = TraceIds("in row", self.session.remarks.add), 0, 0
-        for block in self._lists.read:
-            chunks = KnownChunks(block)
-            for made, outcomes in self._lists.maker.made(chunks):
+        for chunks in self._lists.read:
+            for made, judgment in self._lists.maker.made(chunks):
                 try:
                     trace = ids.admit(Trace.parse(dict(made)), position)
                     self._check(trace)
                 except DataError as error:
                     raise error.at(file=row_name(position, row=made)) from None
-                verdicts += sum([outcome.kind == "verdict" for outcome in outcomes])
-                self._outcomes[position] = outcomes
+                verdicts += sum([outcome.kind == "verdict" for outcome in judgment.outcomes])
+                self._judgments[position] = judgment
                 yield position, trace
                 position += 1
         judge = self.session.context.judge.describe()
@@ -232,8 +237,11 @@ class _Known:
             await asyncio.sleep(0)
 
     def _judgment(self, item: Item) -> Judgment:
-        fields: dict[str, Any] = {"trace_id": item.trace.id, "outcomes": self._outcomes.pop(item.position)}
-        return trusted(Judgment, {**fields, "calls": (), "votes": {}, "claims": None, "parts": {}})
+        return self._judgments.pop(item.position).replace(trace_id=item.trace.id)
+
+
+def _judged_by_claims(run: Run) -> bool:
+    return next((result.claims is not None for result in run.results if result.outcomes), False)
 
 
 def _nowhere(trace: str, chunk: str) -> NoVerdict:
@@ -324,16 +332,13 @@ def sweep(
     tried = [ListMaker(_with(base, parameter, number)) for number in numbers]
     for maker in tried:
         maker.recipe.check(len(runs))
-    if conflicts == "refuse":
-        Pool.of(runs, conflicts=conflicts)
     columns = [_Column(runs[0], name) for _ in (None, *tried)]
-    read = JoinedRuns(runs, conflicts)
-    for block in read:
-        columns[0].add((result.trace, result.outcomes) for result in block.results[0])
-        chunks = KnownChunks(block)
+    read = _joined(runs, conflicts)
+    for chunks in read:
+        columns[0].add((result.trace, result.judgment) for result in chunks.results[0])
         for maker, column in zip(tried, columns[1:], strict=True):
             column.add(maker.made(chunks))
-    columns[0].add((each.trace, each.outcomes) for each in runs[0].results_at(read.left(0), calls=False))
+    columns[0].add((each.trace, each.judgment) for each in runs[0].results_at(read.left(0), calls=False))
     before, *made = [column.values()[: len(read)] for column in columns]
     table, clusters = np.column_stack(made), columns[1].clusters(len(read))
     known = ~np.isnan(np.column_stack([table, before])).any(axis=1)
@@ -419,10 +424,10 @@ class _Column:
     """A metric of lists that are made one after the other."""
 
     def __init__(self, first: Run, metric: str) -> None:
-        self._scorer = Scorer([metric], scale_of(first))
+        self._scorer = Scorer([metric], scale_of(first), by_claims=_judged_by_claims(first))
         self._index = Index(self._scorer.names, first.manifest.intervals.cluster)
 
-    def add(self, judged: Iterable[tuple[Trace, Sequence[Outcome]]]) -> None:
+    def add(self, judged: Iterable[tuple[Trace, Judgment]]) -> None:
         """Score lists."""
         block = list(judged)
         for trace, _ in block:
@@ -430,7 +435,9 @@ class _Column:
                 self._scorer.check(trace)
             except DataError as error:
                 raise error.at(file=f"trace {trace.id!r}") from None
-        for (trace, outcomes), (scores, bounds) in zip(block, self._scorer.score(block), strict=True):
+        graded = [(trace, judgment.outcomes) for trace, judgment in block]
+        scored = self._scorer.score(graded, claims=[judgment.claims for _, judgment in block])
+        for (trace, outcomes), (scores, bounds) in zip(graded, scored, strict=True):
             fields = {"position": len(self._index), "trace_id": trace.id, "digest": "", "calls": (), "votes": {}}
             fields |= {"outcomes": outcomes, "scores": scores, "bounds": bounds, "claims": None, "trace": trace}
             self._index.add(trusted(TraceResult, fields), 0, 0)

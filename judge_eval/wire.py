@@ -9,6 +9,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
+from judge_eval import conversation
 from judge_eval.digest import compact_json, digest_parts
 from judge_eval.errors import CallError, Why
 from judge_eval.foreign import read_json
@@ -325,7 +326,7 @@ class Form(Protocol):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The strict JSON schema of the reply."""
+        """The strict JSON schema of the reply; empty if the reply is one word: `true`, `false` or a grade."""
 
     @property
     def schema_name(self) -> str:
@@ -355,6 +356,8 @@ class Request:
     """The generated answer; None if the form does not show it."""
     claims: tuple[str, ...] = ()
     """What the passages are held against, where the form asks about claims; numbered from 1 where shown."""
+    history: str = ""
+    """The conversation before the question, as it is shown; empty if there is none."""
     sample: int = 0
     """0 for the first sample; others ask again and are stored apart."""
     follow_up: tuple[Message, ...] = ()
@@ -399,6 +402,8 @@ class Request:
             nones = f"{self.reference is None},{self.answer is None}"
             shape = f"{self.max_tokens},{self.sample},{nones}"
             texts = (self.query, self.reference or "", self.answer or "", *self.claims)
+            if self.history:
+                shape, texts = f"{shape},{conversation.VERSION}", (self.history, *texts)
             made = self.__dict__["context"] = digest_parts((self.form.digest.hex(), shape, *texts)).hex()
         return made
 

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from judge_eval.metrics import parse_metric
 from tests.support.claim_fixtures import case_of, claim_traces, truths
 from tests.support.command import FIXTURES
@@ -67,6 +69,7 @@ def test_the_cases_are_there() -> None:
     assert f"{len(traces)} traces, {chunks} chunks, {claims} claims" in page
 
 
+@pytest.mark.slow
 def test_every_metric_of_the_fixtures_is_what_its_formula_says() -> None:
     """All traces in one table, in every variant, at several cutoffs."""
     cases = [case_of(trace) for trace in claim_traces()]

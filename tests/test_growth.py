@@ -63,6 +63,7 @@ def least(work: Callable[[int], object], size: int) -> float:
     return min(times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
 def test_twice_the_input_takes_at_most_two_and_a_half_times_as_long(name: str) -> None:
     """So no text of a stranger holds a server for minutes; a quadratic step would take four times as long.

@@ -14,7 +14,7 @@ from judge_eval import Chunk, EvalRun, Evaluator, Member, Panel, Scale, Trace, i
 from judge_eval.data.labels import read_labels
 from judge_eval.errors import ConfigError, DataError, RefusedError, RunError
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.pages.figures import head
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.study.agree import agree

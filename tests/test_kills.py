@@ -1,6 +1,6 @@
 """Killed with SIGKILL at any moment, a command goes on to the same verdicts and pays nothing twice.
 
-Thirty kills of each way of judging; two of those that differ in the wire alone, and 30 with `JUDGE_EVAL_FUZZ=100000`.
+Fifteen kills of each way of judging; two of those that differ in the wire alone, 30 with `JUDGE_EVAL_FUZZ=100000`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.own_wires import ContentServer, MessagesServer
 from tests.support.unsure_server import MODELS, UnsureServer, dataset
 
 pytestmark = pytest.mark.slow
-MANY, FEW = 30, full_count(2, 3e-4)
+MANY, FEW = 15, full_count(2, 3e-4)
 CONCURRENCY, IN_FLIGHT = 4, 8  # calls, and with them those whose answers are being written
 Step = tuple[str, ...]
 

@@ -180,6 +180,7 @@ def test_an_evaluation_that_is_interrupted_in_a_kernel_goes_on(tmp_path: Path, m
     ).execute()
     first, second = notebook.cells
     assert [out.get("ename") for out in first.outputs] == [None, "KeyboardInterrupt"]
+    assert first.outputs[1]["traceback"] == ["KeyboardInterrupt"]
     line = first.outputs[0]["data"]["text/plain"]
     assert line.startswith("interrupted: ")
     assert "; the run is kept in runs/" in line

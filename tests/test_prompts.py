@@ -59,10 +59,10 @@ def test_the_shipped_prompts_are_locked() -> None:
     """No released prompt was changed, none is missing from the LOCK, and none of the LOCK is gone."""
     assert check_lock() == []
     shipped = {f"{name}@{version}" for name in prompt_ids() for version in prompt_versions(name)}
-    assert set(lock()) == shipped | {"repair@1"}
+    assert set(lock()) == shipped | {"repair@1", "conversation@1"}
     assert {load_prompt(ref).ref for ref in shipped} == shipped
     for name in prompt_ids():
-        first = any(word in name for word in ("decision", "claims", "harm", "reader"))
+        first = any(word in name for word in ("decision", "claims", "harm", "reader", "verdict"))
         assert prompt_versions(name) == ([1] if first else [2, 1])
     assert prompt_ids() == [
         "claims/decision",
@@ -83,13 +83,14 @@ def test_the_shipped_prompts_are_locked() -> None:
         "support/decision-graded",
         "support/graded",
         "support/harm",
+        "support/verdict",
         "utilisation/binary",
     ]
 
 
 def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed text, a prompt without a line in the LOCK and a line without a prompt are each told."""
-    root = shipped._root()
+    root = shipped.prompt_folder()
     assert isinstance(root, Path)
     for name in ("repair.toml", "support/binary.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -97,7 +98,7 @@ def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     binary = tmp_path / "support" / "binary.toml"
     binary.write_text(binary.read_text().replace("You judge", "You assess"))
     (tmp_path / "LOCK").write_text(f"# digests\n{'0' * 64} gone@1\n{lock()['support/binary@2']} support/binary@2\n")
-    monkeypatch.setattr(shipped, "_root", lambda: tmp_path)
+    monkeypatch.setattr(shipped, "prompt_folder", lambda: tmp_path)
     shipped._shipped.cache_clear()
     try:
         assert check_lock() == [
@@ -128,7 +129,9 @@ def test_what_the_judge_reads(name: str) -> None:
     check_golden(f"prompts/{name.replace('/', '-')}.txt", text)
 
 
-@pytest.mark.parametrize("name", [ref for ref in EVERY_REF if "decision" not in ref and "claims" not in ref])
+@pytest.mark.parametrize(
+    "name", [ref for ref in EVERY_REF if not any(kind in ref for kind in ("decision", "claims", "verdict"))]
+)
 def test_the_schema_asks_for_the_contract(name: str) -> None:
     """The schema is strict; evidence comes before reason before decision, as the contract in words says."""
     form = load_form(name)
@@ -242,13 +245,13 @@ def test_every_field_of_a_prompt_is_part_of_its_digest(tmp_path: Path) -> None:
         ("$title: ", "", "titled_chunk: the placeholders do not fit: missing $title"),
         ('needs = ["reference"]', "needs = []", "unknown $reference"),
         ('needs = ["reference"]', 'needs = ["answer"]', "unknown $reference; missing $answer"),
-        ('needs = ["reference"]', 'needs = ["query"]', "needs[0]: input should be 'reference' or 'answer'"),
+        ('needs = ["reference"]', 'needs = ["query"]', "needs[0]: must be 'reference' or 'answer'"),
         ('mode = "pointwise"', 'mode = "listwise"', "chunk: the placeholders do not fit: missing $number"),
-        ('mode = "pointwise"', 'mode = "both"', "mode: input should be 'pointwise' or 'listwise'"),
-        ("version = 3", "version = 0", "version: input should be greater than or equal to 1"),
+        ('mode = "pointwise"', 'mode = "both"', "mode: must be 'pointwise' or 'listwise'"),
+        ("version = 3", "version = 0", "version: must be at least 1"),
         ("version = 3", "vresion = 3", "version: this field is required; vresion: unknown key; remove it"),
-        ('id = "mine/own"', 'id = "../own"', "id: string should match pattern"),
-        ("max_tokens = 100", "max_tokens = 1", "max_tokens: input should be greater than or equal to 16"),
+        ('id = "mine/own"', 'id = "../own"', "id: must match "),
+        ("max_tokens = 100", "max_tokens = 1", "max_tokens: must be at least 16"),
         ("max_tokens = 100", "max_tokens = ", "not TOML: "),
     ],
 )
@@ -288,8 +291,8 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     several = GOOD.replace("version = 3", "version = 0").replace('id = "mine/own"', 'id = "../own"')
     with pytest.raises(PromptError) as caught:
         load_prompt(own(tmp_path, several))
-    assert "id: string should match" in str(caught.value)
-    assert "; version: input should be" in str(caught.value)
+    assert "id: must match" in str(caught.value)
+    assert "; version: must be" in str(caught.value)
     with pytest.raises(PromptError, match=r"missing \$query; .*missing \$text"):
         load_prompt(own(tmp_path, GOOD.replace("$query ", "").replace("$text</", "</")))
 
@@ -310,7 +313,8 @@ def test_a_new_prompt_is_checked_and_judges(tmp_path: Path, monkeypatch: pytest.
     assert shell("prompts", "check", "gone.toml").code == 2
 
 
-def test_the_german_prompt_of_the_docs_is_the_file() -> None:
-    """The page shows the whole file that its commands use."""
+def test_the_scale_of_the_docs_is_that_of_the_file() -> None:
+    """The scale that the page shows is that of the file that its commands use."""
     root = Path(__file__).parents[1]
-    assert (root / "fixtures" / "prompt_de.toml").read_text().strip() in (root / "docs" / "prompts.md").read_text()
+    scale = (root / "fixtures" / "prompt_de.toml").read_text().partition("[scale]")[2].strip()
+    assert scale in (root / "docs" / "prompts.md").read_text()

@@ -12,7 +12,7 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
 from judge_eval.ranges import PARAMS, RANGES, Range, check_params
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.server.server_settings import ServerLimits, Serving
 from judge_eval.settings import settings_of
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,9 +44,8 @@ def test_every_block_is_of_a_kind_that_is_executed() -> None:
     "code", [pytest.param(code, marks=[pytest.mark.foreign] if needs_more(code) else []) for code in PYTHON]
 )
 def test_python_blocks_run(code: str, tmp_path: Path) -> None:
-    """A Python block runs as it stands in an empty folder, after the first command of the page."""
+    """A Python block runs as it stands in an empty folder."""
     with ChatServer() as server:
-        assert shell(SHELL[0].splitlines()[0], tmp_path, server.url).returncode == 0
         done = python(code, tmp_path, server.url)
     assert done.returncode == 0, done.stderr
 
@@ -88,23 +85,3 @@ def test_the_data_line_is_a_trace() -> None:
     """The line that shows the input format reads as a trace."""
     (line,) = [block.code for block in BLOCKS if block.language == "json"]
     assert len(Trace.model_validate_json(line).chunks) == 2
-
-
-@pytest.mark.slow
-def test_the_first_command_works_on_a_fresh_machine(tmp_path: Path) -> None:
-    """The setup command needs nothing but Python and pip: it installs and prints the metrics."""
-    fresh = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(fresh)], check=True, timeout=60)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUDGE_EVAL")}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", MARKED["setup"]],
-        cwd=fresh,
-        env=environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "AP@5" in done.stdout
-    assert len(list((fresh / "runs").iterdir())) == 1

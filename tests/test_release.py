@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,29 @@ def test_the_linters_of_workflows_and_containers_find_nothing() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_the_hook_checks_every_changed_file(tmp_path: Path) -> None:
+    """pre-commit gives the hook all changed files: each is checked, and one that is invalid fails."""
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    good = '{"id": "a", "query": "q", "reference": "r", "chunks": ["We open at nine."]}\n'
+    for name, text in (("a.jsonl", good), ("b c.jsonl", '{"query": 1}\n'), ("d.jsonl", good)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for names, code in ((["a.jsonl", "d.jsonl"], 0), (["a.jsonl", "b c.jsonl", "d.jsonl"], 2)):
+        command = [*shlex.split(hook["entry"]), *names]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert done.stdout.count("valid traces") == len(names)
+
+
+def test_the_container_runs_as_anybody() -> None:
+    """The documented command runs it as the owner of the mounted folder, who is unknown in the container."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "HOME=/tmp" in lines
+    assert '--user "$(id -u):$(id -g)"' in (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_the_container_serves_as_its_file_says(tmp_path: Path) -> None:
     """Its user is nobody in particular; its settings start a server that its own health check finds healthy."""
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8")

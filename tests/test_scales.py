@@ -44,7 +44,7 @@ def test_a_scale_of_a_file_is_read_back_from_a_manifest(scale: Scale, tmp_path: 
         ('relevant = 1\n[scale.levels]\n1 = "a"\n2 = "b"', "not above the lowest grade 1"),
         ('relevant = 3\n[scale.levels]\n1 = "a"\n2 = "b"', "above the highest grade 2"),
         ('relevant = 2\nmaximum = 4\n[scale.levels]\n1 = "a"\n2 = "b"', "maximum: 4 is not that of"),
-        ('relevant = 9\n[scale.levels]\n9 = "a"\n10 = "b"\n11 = "c"', "less than or equal to 10"),
+        ('relevant = 9\n[scale.levels]\n9 = "a"\n10 = "b"\n11 = "c"', "at most 10"),
         ('relevant = 2\nminimum = 0\nmaximum = 4\nlevels = ["a", "b"]', "2 describe the 5 grades 0-4"),
     ],
 )

@@ -119,8 +119,8 @@ def test_plain_strings_are_chunks() -> None:
         ({"query": " ", "chunks": []}, "data.jsonl:7: the query is empty; a judge needs the question"),
         ({"query": 3, "chunks": []}, "data.jsonl:7: query: holds a number, not a text"),
         (
-            {"query": "q", "chunks": [], "contexts": []},
-            "data.jsonl:7: contexts: unknown field; remove it or put it into `metadata`",
+            {"query": "q", "chunks": [], "notes": []},
+            "data.jsonl:7: notes: unknown field; remove it or put it into `metadata`",
         ),
         (
             {"query": "q", "chunks": [{"text": "a"}, {"txt": "b"}]},
@@ -128,10 +128,7 @@ def test_plain_strings_are_chunks() -> None:
         ),
         ({"query": "q", "chunks": ["a", 3]}, "data.jsonl:7: chunks[1]: holds a number, not an object"),
         ({"query": "q", "chunks": "abc"}, "data.jsonl:7: chunks: holds a text, not a list"),
-        (
-            {"query": "q", "chunks": [], "relevant_total": -1},
-            "data.jsonl:7: relevant_total: input should be greater than or equal to 0",
-        ),
+        ({"query": "q", "chunks": [], "relevant_total": -1}, "data.jsonl:7: relevant_total: must be at least 0"),
         (
             {"query": "q\ud800", "chunks": []},
             "data.jsonl:7: query: holds half of a character (a lone surrogate); replace it",

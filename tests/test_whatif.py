@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from judge_eval import EvalRun, Evaluator, FakeBackend, Trace, import_verdicts, what_if
+from judge_eval import EvalRun, Evaluator, FakeBackend, Member, Panel, Pointwise, Trace, import_verdicts, what_if
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.judging.verify import verify
+from judge_eval.study.members import member_agreement
+from judge_eval.views.pool import sweep_sentence
 from judge_eval.whatif import sweep
 from judge_eval.wire import Request
+from tests.support.claiming import cell
+from tests.support.claims import claimed, run_by_claims
 
 LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
 GRADES = {"d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 1}
@@ -193,7 +198,7 @@ def test_a_sweep_is_each_what_if_and_a_winner_held_out() -> None:
     assert report.chosen == tuple(report.points[place].value for place in best)
     held = np.where(half == 0, table[:, best[1]], table[:, best[0]])
     assert report.held_out.value == pytest.approx(held.mean())
-    assert f"AP@5 is {held.mean():.4f} [" in report.sentence
+    assert f"AP@5 is {held.mean():.4f} [" in sweep_sentence(report)
 
 
 @pytest.mark.parametrize("populations", [5, pytest.param(12, marks=pytest.mark.slow)])
@@ -239,3 +244,108 @@ def test_cuts_and_thresholds_are_swept_over_one_run() -> None:
     least = sweep([run], "threshold=2,8", metric="P@2")
     made = [what_if([run], threshold=f"score>={value}", metrics=["P@2"])["P@2"] for value in (2, 8)]
     assert [point.mean.value for point in least.points] == made
+
+
+def by_panel(label: str, names: str) -> EvalRun:
+    """Judge chunks named by letters; the members disagree about every vowel."""
+    chunks = [{"id": name, "text": f"text of {name}", "score": 9.0 - k} for k, name in enumerate(names)]
+    trace = Trace.parse({"id": "q", "query": "Q?", "reference": "R.", "chunks": chunks})
+    members = {"mild": dict.fromkeys(names, 1), "strict": {name: int(name not in "aeiou") for name in names}}
+    panel = Panel([Member(name, Pointwise(), name) for name in members])
+    models = {name: FakeBackend.table(grades) for name, grades in members.items()}
+    with Evaluator(models, judge=panel, cache=False, metrics=["P@2"]) as evaluator:
+        return evaluator.evaluate(trace, label=label)
+
+
+def test_votes_go_with_their_chunks(tmp_path: Path) -> None:
+    """A what-if of a panel's run has each chunk's votes at its new rank, in its folder too."""
+    made = what_if([by_panel("A", "abc")], rerank="mmr:lambda=0", cut=2, out=tmp_path)
+    (result,) = EvalRun.load(made.folder or tmp_path).results
+    strict = tuple(int(chunk.id not in "aeiou") for chunk in result.trace.chunks)
+    assert result.votes == {"mild": (1, 1), "strict": strict}
+    agreement = member_agreement(made)
+    assert agreement is not None
+    assert [(member.name, member.n) for member in agreement.members] == [("mild", 2), ("strict", 2)]
+
+
+def test_votes_of_two_runs_are_joined_where_the_same_voters_were_asked() -> None:
+    """Each chunk brings the votes of the run whose verdict counts; beside a run without votes there are none."""
+    panels = [by_panel("A", "abc"), by_panel("B", "dbe")]
+    (result,) = what_if(panels, interleave=True).results
+    assert [chunk.id for chunk in result.trace.chunks] == ["a", "d", "b", "e", "c"]
+    assert result.votes == {"mild": (1, 1, 1, 1, 1), "strict": (0, 1, 1, 0, 1)}
+    plain = Trace.parse({"id": "q", "query": "Q?", "reference": "R.", "chunks": [{"id": "x", "text": "text of x"}]})
+    alone = import_verdicts({("q", "x"): 1}, [plain], metrics=["P@2"])
+    (mixed,) = what_if([panels[0], alone], interleave=True).results
+    assert mixed.votes == {}
+
+
+def missing_one(names: str = "ab") -> tuple[list[EvalRun], Panel, dict[str, FakeBackend]]:
+    """Return a panel's run and one whose only chunk has no verdict, with a panel that accepts everything."""
+    plain = Trace.parse({"id": "q", "query": "Q?", "reference": "R.", "chunks": [{"id": "x", "text": "text of x"}]})
+    members = ("mild", "strict")
+    panel = Panel([Member(name, Pointwise(), name) for name in members])
+    return (
+        [by_panel("A", names), import_verdicts({}, [plain], metrics=["P@2"])],
+        panel,
+        {name: FakeBackend.table({"x": 1}) for name in members},
+    )
+
+
+def test_votes_are_kept_where_missing_chunks_are_judged() -> None:
+    """Known chunks keep their votes; the new ones have those of the panel that was asked, or none of another judge."""
+    runs, panel, models = missing_one()
+    with Evaluator(models, judge=panel, cache=False) as asked:
+        (result,) = what_if(runs, interleave=True, judge_missing=asked).results
+    assert [chunk.id for chunk in result.trace.chunks] == ["a", "x", "b"]
+    assert result.votes == {"mild": (1, 1, 1), "strict": (0, 1, 1)}
+    assert len(result.calls) == 2
+    with Evaluator(FakeBackend.table({"x": 1}), cache=False) as alone:
+        (result,) = what_if(runs, interleave=True, judge_missing=alone).results
+    assert result.votes == {"mild": (1, None, 1), "strict": (0, None, 1)}
+
+
+def test_claims_are_kept_where_missing_chunks_are_judged() -> None:
+    """The judge is asked about the claims of the run, not about new ones, and ClaimRecall counts all chunks."""
+    run = run_by_claims([claimed("q", {"c1": "+!.", "c2": ".!."})], metrics=["ClaimRecall@3"])
+    (result,) = run.results
+    asked: list[Request] = []
+
+    def reply(request: Request) -> str:
+        asked.append(request)
+        return json.dumps({"instruction_in_chunk": False, "claims": [cell(2, quote="Passage 2 of q")]})
+
+    with Evaluator(FakeBackend(reply), mode="claims", cache=False) as evaluator:
+        made = what_if([run], cut=3, judge_missing=evaluator)
+    assert [passage.text for request in asked for passage in request.passages] == ["Passage 2 of q."]
+    (completed,) = made.results
+    assert completed.claims is not None
+    assert result.claims is not None
+    assert completed.claims.claims == result.claims.claims
+    assert completed.scores["ClaimRecall@3"] == 1
+    other = import_verdicts({("q", "q-1"): 1}, [result.trace], metrics=["P@2"])
+    with (
+        Evaluator(FakeBackend(reply), mode="claims", cache=False) as evaluator,
+        pytest.raises(ConfigError, match="not by one set of claims"),
+    ):
+        what_if([other], cut=3, judge_missing=evaluator)
+
+
+def test_claim_recall_of_a_cut_list() -> None:
+    """Claims stay: those that the kept chunks cover count, and what chunks cover together is open after a cut."""
+    known, open_ = {"c1": "+..", "c2": "..+"}, {"c1": "~~.", "c2": "+.."}
+    run = run_by_claims(
+        [claimed("known", known), claimed("open", open_, together={"c1": True})],
+        metrics=["ClaimRecall@3", "Sufficiency@3"],
+    )
+    before = [result.scores for result in run.results]
+    whole = what_if([run], cut=3)
+    assert [result.claims for result in whole.results] == [result.claims for result in run.results]
+    assert [result.scores for result in whole.results] == before
+    (first, second) = what_if([run], cut=2).results
+    assert (before[0]["ClaimRecall@3"], first.scores["ClaimRecall@3"]) == (1.0, 0.5)
+    assert (before[1]["Sufficiency@3"], second.scores["Sufficiency@3"]) == (1.0, None)
+    assert second.claims is not None
+    assert second.claims.together == {"c1": None}
+    report = sweep([run], "cut=1,2,3", metric="ClaimRecall@3")
+    assert [point.mean.value for point in report.points] == [0.5, 0.5, 0.75]

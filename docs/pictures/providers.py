@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judge_eval.providers import ProviderEntry, built_in
+from judge_eval.providers import ProviderEntry, built_in, unserved
 
 PAGE = Path(__file__).parents[1] / "providers.md"
 RULE = "| provider | address | key | never sent | notes |\n|---|---|---|---|---|\n"
@@ -34,7 +34,8 @@ def page() -> str:
     """Return the page, its table made anew."""
     text = PAGE.read_text(encoding="utf-8")
     head = text[: text.index(RULE) + len(RULE)]
-    return head + "\n".join(map(row, built_in().values())) + "\n"
+    unknown = [f"- `{name}`: {said}." for name, said in unserved().items()]
+    return "\n".join((head + "\n".join(map(row, built_in().values())), "", "Names without a block:", "", *unknown, ""))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
 from judge_eval.judge_file import JudgeSpec
-from judge_eval.judges.kinds import DEFAULT_PROMPT, mode_for
+from judge_eval.judges.judge import DEFAULT_PROMPT, mode_for
 from judge_eval.llm.options import Options
 from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import Manifest, Tally
-from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.keeping.lookup import run_folders
 from judge_eval.runs.keeping.mirror import bring_run
+from judge_eval.runs.options import Selection
 from judge_eval.settings import changing_verdicts, to_mapping
 from judge_eval.spelling import option
 from judge_eval.wire import Request
@@ -75,7 +75,7 @@ def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
         kept = {"rounds": rounds, "run": folder.known.run, "counted": folder.known.counted}
         state = state.model_copy(update=kept)
     at_hand, open_keys = session.at_hand(), set[bytes]()
-    line = remote_class(session.settings.model).line
+    line = remote_class(session.settings).line
     lines = (
         (request.trace_id, line(key, session.body(request))) for key, request in _fresh(session, at_hand, open_keys)
     )
@@ -127,7 +127,7 @@ def give(folder: Folder, files: Sequence[Path]) -> None:
 def foreign_lines(folder: Folder, files: Sequence[Path]) -> dict[Path, list[int]]:
     """Return by file of replies the numbers of lines that answer no request of the batch, where known."""
     asked = folder.asked()
-    return {} if asked is None else strangers(files, asked, remote_class(folder.known.settings.model).reply)
+    return {} if asked is None else strangers(files, asked, remote_class(folder.known.settings).reply)
 
 
 class BatchData(NamedTuple):
@@ -268,7 +268,7 @@ def unsubmitted(folder: Folder) -> list[Part]:
 
 def _fresh(session: Session, at_hand: AtHand, open_keys: set[bytes]) -> Iterable[tuple[bytes, Request]]:
     """Yield each open request once, with its key, and add the key to `open_keys`."""
-    for request in open_requests(session.evaluator.judge, session.source, at_hand):
+    for request in open_requests(session.evaluator.chosen_judge, session.source, at_hand):
         key = session.cached.key(request)
         assert key is not None  # such a backend has an identity
         if key not in open_keys:

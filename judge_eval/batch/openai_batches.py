@@ -14,11 +14,16 @@ _USED: Mapping[str, tuple[type, ...]] = {
 """What is used of a batch and is no text."""
 
 
+_HEAD = '{"custom_id":"%%s","method":"POST","url":"%s","body":'
+
+
 class OpenAIBatches(Remote):
     """Files are uploaded, then ordered; metadata name a batch."""
 
     _streamed: ClassVar[tuple[str, ...]] = ("/content",)
-    _head: ClassVar[str] = '{"custom_id":"%s","method":"POST","url":"/v1/chat/completions","body":'
+    _url: ClassVar[str] = "/v1/chat/completions"
+    """The path that answers the requests."""
+    _head: ClassVar[str] = _HEAD % _url
 
     @staticmethod
     def reply(record: Mapping[str, Any]) -> LineReply:
@@ -37,7 +42,7 @@ class OpenAIBatches(Remote):
             return self.without_key(self._client.files.create(file=(part.name, file), purpose="batch").id)
 
     def _order(self, order: Order) -> tuple[str, dict[str, Any]]:
-        body = {"completion_window": "24h", "endpoint": "/v1/chat/completions"}
+        body = {"completion_window": "24h", "endpoint": self._url}
         return self._home, {"body": {**body, "input_file_id": order.file_id, "metadata": order.mark}}
 
     def _page(self, page: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
@@ -72,3 +77,10 @@ class OpenAIBatches(Remote):
             error_file_id=known.get("error_file_id"),
             message="; ".join(reasons),
         )
+
+
+class ResponsesBatches(OpenAIBatches):
+    """The same for requests that the Responses API answers."""
+
+    _url: ClassVar[str] = "/v1/responses"
+    _head: ClassVar[str] = _HEAD % _url

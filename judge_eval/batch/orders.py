@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from judge_eval.batch.batch_server import MARKS, OVER, STOPPED, Order, Remote, RemoteBatch
 from judge_eval.batch.gemini_batches import GeminiBatches
 from judge_eval.batch.message_batches import MessageBatches
-from judge_eval.batch.openai_batches import OpenAIBatches
+from judge_eval.batch.openai_batches import OpenAIBatches, ResponsesBatches
 from judge_eval.batch.replies import lines_of
-from judge_eval.batch.state import Folder, Part, Round, request_keys
+from judge_eval.batch.state import BatchSettings, Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, RunError, TransientError
-from judge_eval.llm.http import anthropic_messages, gemini, openai
+from judge_eval.foreign import read_json
+from judge_eval.llm.http import anthropic_messages, gemini, openai, openai_responses
+from judge_eval.llm.http.capabilities import ROUTE
 from judge_eval.llm.http.client import address_of
 from judge_eval.llm.options import Options
 from judge_eval.providers import entry_named, known_providers
@@ -18,15 +21,19 @@ from judge_eval.registry import split_model
 from judge_eval.spelling import option
 
 REMOTES: Mapping[str, type[Remote]] = {
-    openai.WIRE: OpenAIBatches, anthropic_messages.WIRE: MessageBatches, gemini.WIRE: GeminiBatches,
+    openai.WIRE: OpenAIBatches, openai_responses.WIRE: ResponsesBatches,
+    anthropic_messages.WIRE: MessageBatches, gemini.WIRE: GeminiBatches,
 }  # fmt: skip
 """The batches of each wire that has any."""
 
 
-def remote_class(model: str) -> type[Remote]:
-    """Return how batches go to the server of a model, such as `openai/NAME`."""
-    entry = known_providers().get(split_model(model)[0])
-    return REMOTES.get(entry.wire if entry else openai.WIRE, OpenAIBatches)
+def remote_class(settings: BatchSettings) -> type[Remote]:
+    """Return how batches go to the server of a batch's model."""
+    entry = known_providers().get(split_model(settings.model)[0])
+    wire = entry.wire if entry else openai.WIRE
+    if ROUTE in (*settings.options.unsupported, *(entry.unsupported if entry else ())):
+        wire = openai_responses.WIRE
+    return REMOTES.get(wire, OpenAIBatches)
 
 
 def remote_of(folder: Folder, given: Options) -> Remote:
@@ -36,7 +43,7 @@ def remote_of(folder: Folder, given: Options) -> Remote:
     if (base_url := given.server) is None:
         folder.check_host(options.base_url)
     provider = entry_named(name)
-    return remote_class(settings.model)(
+    return remote_class(settings)(
         address_of(base_url or options.base_url, provider, model),
         model=model,
         key_env=options.key_env or provider.key_env,
@@ -173,30 +180,70 @@ def fetch(
     folder: Folder, remote: Remote, *, wait: float | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Round:
     """Download the replies of the batches that have ended; `tell` gets a line for each file."""
-    # `wait` is the number of seconds between requests until all batches have ended; None asks once.
+    # `wait`: seconds between requests until all batches have ended; None asks once. A file without all its lines is
+    # not taken, as what it lacks would be bought again: its part stays ended, and is fetched the next time.
+    faults = []
     while True:
         current = refresh(folder, remote)
         place = folder.place(current.number)
         for part in current.parts:
             if part.phase != "ended":
                 continue
-            message = ""
-            for file_id, suffix in ((part.output_file_id, "output"), (part.error_file_id, "errors")):
-                if file_id is None:
-                    continue
-                try:
-                    remote.download(file_id, place / f"{part.name}.{suffix}")
-                except RefusedError as error:  # gone: what it held is open again
-                    message = error.detail
-            if not remote.marks:
-                _check_replies(folder, remote, part)
+            for again in range(_DOWNLOADS):
+                time.sleep(_PAUSE if again else 0)
+                message = _download(remote, part, place)
+                if not remote.marks:
+                    _check_replies(folder, remote, part)
+                if not (fault := "" if message else _fault_of(part, place)):
+                    break
+            else:
+                faults.append(f"{part.name}: {fault}")
+                continue
             folder.set_part(part.name, phase="fetched", message=message)
             line = f"{part.name}: {part.status}, {part.completed} of {part.requests} answered"
             tell(f"{line}; {message}" if message else line)
         current = folder.current
+        if faults:
+            raise RunError(
+                f"{'; '.join(faults)}; `batch fetch` tries it again, and `batch import` of the file takes what it has"
+            )
         if wait is None or not any(part.phase == "submitted" for part in current.parts):
             return current
         time.sleep(wait)
+
+
+_DOWNLOADS, _PAUSE = 3, 1.0
+"""How often a file that lacks lines is downloaded at once, and the seconds between."""
+
+
+def _download(remote: Remote, part: Part, place: Path) -> str:
+    """Download the replies of a part; return the server's words if a file is gone: what it held is open again."""
+    message = ""
+    for file_id, suffix in ((part.output_file_id, "output"), (part.error_file_id, "errors")):
+        if file_id is not None:
+            try:
+                remote.download(file_id, place / f"{part.name}.{suffix}")
+            except RefusedError as error:
+                message = error.detail
+    return message
+
+
+def _fault_of(part: Part, place: Path) -> str:
+    """Say what the files of replies lack, by the server's own counts and their last lines; "" if nothing."""
+    count = 0
+    for suffix in ("output", "errors"):
+        path, last = place / f"{part.name}.{suffix}", b""
+        if path.is_file():
+            with path.open("rb") as file:
+                for line in file:
+                    count, last = count + bool(line.strip()), line
+        if last and not last.endswith(b"\n"):
+            try:
+                read_json(last)
+            except ValueError:
+                return f"the last line of {path} is torn"
+    expected = part.completed + part.failed
+    return "" if count >= expected else f"the server says {expected:,} answers, and its files hold {count:,}"
 
 
 def _check_replies(folder: Folder, remote: Remote, part: Part) -> None:

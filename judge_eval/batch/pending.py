@@ -11,30 +11,30 @@ from judge_eval.batch.orders import remote_class
 from judge_eval.batch.replies import Answers, BatchBackend, Remembered
 from judge_eval.batch.state import GIVEN, BatchSettings, BatchState, Folder
 from judge_eval.data.files.opening import is_stream
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
 from judge_eval.engine import BLOCK
 from judge_eval.errors import CallError, ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.judge_file import JudgeSpec
-from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, as_begun
+from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, as_begun, plan_of, routes_to_tell
+from judge_eval.judges.panel import repeated
 from judge_eval.judges.splitting import Splitting
 from judge_eval.llm.backend import one_slash
 from judge_eval.llm.budget import price_of
 from judge_eval.llm.cache.cached import Cached, cache_key
-from judge_eval.llm.cache.database_url import is_postgres, read_database_url
 from judge_eval.llm.cache.disk import secret_beside
-from judge_eval.llm.cache.folder import PROJECT
+from judge_eval.llm.cache.place import PROJECT, is_postgres, read_database_url
 from judge_eval.llm.http import client as endpoint
 from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import Stack, open_store, provider_options
+from judge_eval.llm.stack import open_store
 from judge_eval.metrics import Metric
 from judge_eval.providers import entry_named
 from judge_eval.registry import provider_of, split_model
 from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
-from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
+from judge_eval.runs.judging.start import backends_record
 from judge_eval.safe_text import public_url
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
@@ -58,7 +58,7 @@ def open_requests(
     while block := list(islice(rest, BLOCK)):
         going: list[tuple[JudgingPlan, RequestRound, frozenset[str]]] = []
         for trace in block:
-            plan = judge.plan(trace, {})
+            plan = plan_of(judge, trace)
             if (requests := next(plan, None)) is not None:
                 going.append((plan, requests, frozenset()))
         while going:
@@ -146,36 +146,36 @@ class Session:
             key_env=base.key_env or kept.key_env,
             unsupported=base.unsupported or kept.unsupported,
         )
+        split = settings.mode == SPLIT
+        prompt, mode = prompt_name(settings.prompt), settings.mode
+        judge = Splitting(prompt) if split else repeated(prompt, mode, settings.relevant, evidence=settings.evidence)
+        for route in routes_to_tell(judge, settings.model):
+            options = options.with_logprobs(route)
         self.settings, self.backend = settings, _batch_backend(settings.model, options)
         self.base_url, self.key_env = options.base_url, options.key_env
-        self.answers = Answers(files, self.backend, remote_class(settings.model).reply)
+        self.answers = Answers(files, self.backend, remote_class(settings).reply)
         self._brought = any(path.name.startswith(GIVEN) for path in files)
         cache = settings.cache or default_cache()
         self._secret = secret_beside(open_store(cache))
         self.evaluator = Evaluator(
             self.backend,
-            judge=Splitting(prompt_name(settings.prompt)) if settings.mode == SPLIT else None,
-            prompt=prompt_name(settings.prompt),
-            mode=None if settings.mode == SPLIT else settings.mode,
-            relevant=settings.relevant,
-            evidence=settings.evidence,
+            judge=judge,
             blank=settings.blank,
             metrics=metrics or settings.metrics or DEFAULT_METRICS,
             cache=cache,
             options=options,
         )
         if begun is not None:
-            self.evaluator.judge = as_begun(self.evaluator.judge, begun.judge)
+            self.evaluator.chosen_judge = as_begun(self.evaluator.chosen_judge, begun.judge)
         # Outside the meter: a reply of the batch is not a call made now.
         self.cached.inner = Remembered(self.cached.inner, self.answers, online=online)
 
     @property
     def cached(self) -> Cached:
         """The cache around the backend whose requests go into files."""
-        stack = self.evaluator.stack
-        assert isinstance(stack, Stack)  # of one model
-        assert stack.cached is not None  # a batch always has a cache
-        return stack.cached
+        cached = self.evaluator.stack.parts[""].cached
+        assert cached is not None  # a batch always has a cache
+        return cached
 
     def stored(self) -> BatchSettings:
         """Return the settings with all that later steps need to find the same judge, and nothing secret."""
@@ -214,7 +214,7 @@ class Session:
         return BatchState(
             settings=self.settings,
             dataset=self.source.survey(),
-            judge=self.evaluator.judge.describe(),
+            judge=self.evaluator.chosen_judge.describe(),
             backend=backends_record(self.evaluator.stack.identities()),
         )
 
@@ -227,7 +227,7 @@ def _batch_backend(model: str, options: Options) -> BatchBackend:
     provider = provider_of(model)
     if not provider.takes_batches:
         raise ConfigError(f"{model} takes no batches; use openai/NAME with {option('base_url')}")
-    backend = provider.make(model, *provider_options(options, options.base_url))
+    backend = provider.make(model, options)
     if not isinstance(backend, BatchBackend):
         raise ConfigError(
             f"{model} takes no batches: its provider says so, but {type(backend).__name__} lacks the methods "
@@ -249,7 +249,6 @@ def check_same(folder: Folder, new: BatchState) -> None:
         f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
-            ("shard", str(old.dataset.shard), str(new.dataset.shard)),
             ("judge", who_judged(old.judge), who_judged(new.judge)),
             ("model", old.backend, new.backend),
         )

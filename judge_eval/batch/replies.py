@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import CallError, DataError, FatalCallError, TransientError
-from judge_eval.foreign import read_json
+from judge_eval.foreign import check_single_keys, read_json
 from judge_eval.llm.backend import Backend, Wrapper
 from judge_eval.llm.cache.cached import cache_key
 from judge_eval.llm.http.capabilities import Objection
@@ -67,13 +67,14 @@ LineReader: TypeAlias = Callable[[Mapping[str, Any]], LineReply]
 class Answers:
     """The replies of a batch, read from their files on demand.
 
-    `form` reads a line; lines may be in any order, repeated or missing. A reply takes precedence over an error;
-    of two replies to one request the first counts.
+    `form` reads a line; lines may be in any order, repeated or missing. A reply takes precedence over an error. Of two
+    replies to one request the one of the earlier file counts; two that differ in one file are an error of the request.
     """
 
     def __init__(self, files: Sequence[Path], reader: BatchBackend, form: LineReader) -> None:
         self._files, self._reader, self._form = list(files), reader, form
         self._index: dict[bytes, tuple[int, int, int]] = {}
+        self._contradicted: set[bytes] = set()
         self.unreadable = 0
         """Lines that are not a reply: incomplete or foreign."""
         self.doubled = 0
@@ -97,10 +98,9 @@ class Answers:
         entry = self._index.get(key)
         if entry is None:
             return None
-        number, offset, _ = entry
-        with self._files[number].open("rb") as file:
-            file.seek(offset)
-            reply = self._form(read_json(file.readline()))
+        if key in self._contradicted:
+            return CallError(f"custom_id {key.hex()} occurs twice in a file, with two replies", why="unparsable")
+        reply = self._reply(*entry[:2])
         name = self._reader.shown(as_line(reply.request_id)[:_LONGEST_ID])
         try:
             if reply.status is None:
@@ -123,6 +123,11 @@ class Answers:
         except CallError as failed:
             failed.detail += in_parentheses(name)
             return failed
+
+    def _reply(self, number: int, offset: int) -> LineReply:
+        with self._files[number].open("rb") as file:
+            file.seek(offset)
+            return self._form(read_json(file.readline()))
 
     def request_id(self, key: bytes, completion: Completion) -> str:
         """Return the server's name of the request of a reply; "" if the reply is another than this completion."""
@@ -157,6 +162,10 @@ class Answers:
         rank = NOTHING if reply.status is None else SUCCESS if reply.status == 200 else FAILURE
         before = self._index.get(key)
         self.doubled += before is not None
+        if before is not None and (number, rank, SUCCESS) == (before[0], before[2], rank):
+            first = self._reply(*before[:2])
+            if (first.status, first.body) != (reply.status, reply.body):
+                self._contradicted.add(key)
         if before is None or rank > before[2]:
             self._index[key] = (number, offset, rank)
 
@@ -164,7 +173,7 @@ class Answers:
 def read_line(line: bytes, form: LineReader) -> LineReply | None:
     """Read a line; None if it is not a reply."""
     with suppress(ValueError, TypeError, LookupError, AttributeError):
-        reply = form(read_json(line))
+        reply = form(check_single_keys(line, read_json(line)))
         return reply if len(reply.key) == 32 else None
     return None
 

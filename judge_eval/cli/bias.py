@@ -23,7 +23,7 @@ def bias(
     chosen: OneRun,
     labelling: Annotated[LabellingFlags, only("labels")],
     judging: WhoJudges,
-    numbers: Annotated[NumbersFlags, only("relevant")],
+    numbers: Annotated[NumbersFlags, only()],
     calling: HowCalled,
     origin: Annotated[
         list[str] | None,

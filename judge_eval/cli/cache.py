@@ -121,10 +121,11 @@ def why(
     from itertools import islice
 
     from judge_eval.eval_run import EvalRun
-    from judge_eval.pages.nearest import nearest_questions
-    from judge_eval.pages.recall import Memory
     from judge_eval.pages.report import store_at
+    from judge_eval.runs.judging.nearest import nearest_questions
+    from judge_eval.runs.judging.recall import Memory
     from judge_eval.runs.keeping.lookup import list_runs
+    from judge_eval.views.key_differences import difference_sentence, nearest_data, nearest_sentence
 
     own, store = runs.load(run, remark), store_at(caching.location)
     try:
@@ -136,12 +137,12 @@ def why(
         if store is not None:
             store.close()
     if json_:
-        give_json(json.dumps([each.data() for each in questions], indent=2, ensure_ascii=False))
+        give_json(json.dumps([nearest_data(each) for each in questions], indent=2, ensure_ascii=False))
         return
     for each in questions:
-        tell(each.sentence())
+        tell(nearest_sentence(each))
         for difference in each.differences:
-            tell(f"  {difference}")
+            tell(f"  {difference_sentence(difference)}")
 
 
 @app.command("clear")

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.cascades import CascadeModels
 from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, output_flag, readable
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
@@ -27,9 +26,6 @@ class FittingFlags:
     """What the threshold is to keep, and on how large a sample it is found."""
 
     alpha: Annotated[float, "The greatest accepted risk: the share of answers that differ from the target's."] = 0.05
-    level: Annotated[
-        float, typer.Option("--confidence", help="The probability with which the risk stays below this limit.")
-    ] = 0.95
     n: Annotated[int | None, "How many traces to draw. Default: all, at most 300."] = None
     seed: Annotated[int, "The seed of the sample and of the chunk drawn from each trace."] = 0
     target: Annotated[
@@ -45,7 +41,7 @@ def fit(
         str, typer.Argument(help="Traces not used to tune either judge: a file, folder or URL of any known format.")
     ],
     reading: Annotated[ReadOptions, only("format", "map")],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", "explain_positives", CascadeModels)],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", "cascade", "strong_model")],
     numbers: Annotated[NumbersFlags, only("relevant", "cluster")],
     calling: HowCalled,
     runs: Runs,
@@ -61,10 +57,13 @@ def fit(
     as in use: the cheap judge about the whole trace, the strong judge only about that chunk (about the whole
     trace if it reads several chunks at once, as with --mode listwise). Both runs are stored: the same command
     continues where it ended, and another --alpha needs no call. The figures hold for traces like these, and
-    only if seed, alpha and confidence were chosen before looking at the result.
+    only if seed and alpha were chosen before looking at the result.
 
-    Example:
+    If the cheap judge has a server, a mode, a prompt or parameters of its own, state both in a judge file (`--judge`).
+
+    Examples:
     judge-eval cascade fit traces.jsonl --cascade decisions/NAME --strong-model openai/NAME -o cascade.json
+    judge-eval cascade fit traces.jsonl --judge stages.toml -o cascade.json
     """
     from judge_eval.cli.printing.output import print_record
     from judge_eval.cli.printing.progress import show_pilot, watching
@@ -72,8 +71,8 @@ def fit(
     from judge_eval.errors import ConfigError
     from judge_eval.export import text as export
     from judge_eval.judge_file import JudgeSpec, to_toml
-    from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.keeping.mirror import written
+    from judge_eval.runs.options import Selection
     from judge_eval.trials import PairedPilot
     from judge_eval.views.cascade import cascade_view
 
@@ -83,10 +82,13 @@ def fit(
         raise ConfigError("name the cheap judge: --cascade decisions/NAME, or a chat model")
     if fitting.target != "labels" and labelling.labels is not None:
         raise ConfigError("--labels needs --target labels; the strong judge needs no labels")
-    labels = None if labelling.labels is None else read_labels(labelling.labels)
     reader = replace(reading, relevant=numbers.relevant)
     prompt = spec.strong.prompt or judging.asked
     with readable(data) as (path, name), judging.evaluator(calling, numbers, ["RR"], fitting=True) as evaluator:
+        labels = None
+        if labelling.labels is not None:
+            scale = evaluator.chosen_judge.scale
+            labels = read_labels(labelling.labels, scale=scale, threshold=labelling.label_relevant)
         pilot = PairedPilot(
             evaluator,
             {"cheap": (spec.cheap.model, spec.cheap.prompt or prompt), "strong": (spec.strong.model, prompt)},
@@ -96,7 +98,7 @@ def fit(
             label_relevant=labelling.label_relevant,
         )
         drawn = pilot.draw(path, fitting.n, Selection(name=name, reader=reader))
-        pilot.check(drawn, alpha=fitting.alpha, level=fitting.level)
+        pilot.check(drawn, alpha=fitting.alpha)
         if fitting.dry_run:
             show_pilot(pilot, drawn)
             return
@@ -110,7 +112,7 @@ def fit(
                 "same command again to ask for these"
             )
         else:
-            file = pilot.fit(drawn, judged, alpha=fitting.alpha, level=fitting.level)
+            file = pilot.fit(drawn, judged, alpha=fitting.alpha)
             text = file.model_dump_json(indent=2) + "\n"
             if output.suffix == ".toml":
                 text = to_toml(JudgeSpec.of_cascade(file).table())

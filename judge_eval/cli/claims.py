@@ -20,7 +20,7 @@ from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted
 from judge_eval.user_text import prompt_name
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from judge_eval.runs.folder.records import TraceResult
     from judge_eval.schema import Trace
 
-_SPLITTER = without("judge", "prompt", "mode", "layout", "evidence", "blank", "confidence", "repeat", "vote")
+_SPLITTER = without("judge", "prompt", "mode", "evidence", "blank", "confidence", "repeat", "vote")
 """What is said of a judge does not hold for the model that splits references."""
 
 

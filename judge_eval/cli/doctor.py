@@ -165,7 +165,7 @@ def _problems(
     """Try each setting by itself; return the judge, what is wrong, by model what is sent where, and the servers."""
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
-    from judge_eval.judges.kinds import DEFAULT_PROMPT, check_models, make_judge, mode_for
+    from judge_eval.judges.judge import DEFAULT_PROMPT, check_models, make_judge, mode_for
     from judge_eval.llm.http.client import HttpBackend
     from judge_eval.llm.stack import create_backend, open_store
     from judge_eval.registry import provider_of

@@ -5,26 +5,20 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Quiet
-from judge_eval.cli.flags.groups import is_flagged, only, without
-from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import MADE, KeepingFlags
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
+from judge_eval.cli.flags.keeping import MADE, FinishedRun, KeepingFlags
 from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import remark
-
-_OF_THE_RUN = without("layout", "evidence", "blank", "confidence", "repeat", "vote")
-"""The run says these; the configuration may say something else by now."""
+from judge_eval.ranges import check_ranges
 
 
 @verb
 def drift(
-    run: Annotated[
-        str,
-        typer.Argument(help="A finished run: its folder, id, label:NAME or latest.", autocompletion=completion.runs),
-    ],
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge"), _OF_THE_RUN],
+    run: FinishedRun,
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge"), OF_THE_RUN],
     calling: Annotated[CallingFlags, only("fleet", "concurrency", "max_cost"), without("record", "replay", "cache")],
     keeping: Annotated[KeepingFlags, MADE],
     alpha: Annotated[float, "The level of the test: exit with code 1 if p is at most this."] = 0.05,
@@ -48,19 +42,15 @@ def drift(
     from judge_eval.compare.drift import measure_drift
     from judge_eval.evaluator import Evaluator
     from judge_eval.runs.keeping.mirror import written
-    from judge_eval.trials.drift import judge_again, recorded_judge, recorded_params, replies_folder
+    from judge_eval.trials.drift import judge_again, replies_folder
     from judge_eval.views.drift import drift_view
 
+    check_ranges({"alpha": alpha})
     before = keeping.load(run, remark)
     with replies_folder(before, keeping.out) as replies:
-        params = {**recorded_params(before), **calling.params}
-        called = replace(calling, cache=str(replies), params=params)
-        who = judging.spec().keywords(called.options())
-        if judging.judge is None and not is_flagged("prompt", "mode"):
-            who = {"model": who["model"], "judge": recorded_judge(before), "options": who["options"]}
-        m = before.manifest
+        who = judge_of_run(judging, replace(calling, cache=str(replies)), before)
         with (
-            Evaluator(**who, metrics=m.metrics, intervals=m.intervals, cache=str(replies)) as evaluator,
+            Evaluator(**who, cache=str(replies)) as evaluator,
             written(keeping.out, remark, keeping.push_grace),
             watching(quiet) as evaluator.watch,
         ):

@@ -1,14 +1,21 @@
 """`export`: a run in the format of another tool."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from judge_eval.cli.flags.common import Quiet, SafeCells, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
+from judge_eval.cli.printing.safe_output import complain, remark, tell
+from judge_eval.safe_text import counted
+
+if TYPE_CHECKING:
+    from judge_eval.export.push import Service
+    from judge_eval.runs.folder.run import Run
 
 
 @verb
@@ -19,9 +26,18 @@ def export(
     ] = None,
     format: Annotated[
         str | None,
-        "trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, inspect or mlflow; "
-        "by default the format of the suffix.",
+        typer.Option(
+            "--format",
+            "-f",
+            help="trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, langfuse, langsmith, inspect or "
+            "mlflow; by default the format of the suffix.",
+        ),
     ] = None,
+    push: Annotated[
+        bool,
+        "langfuse, langsmith: send the scores to the traces that were judged. LANGFUSE_BASE_URL, LANGFUSE_PUBLIC_KEY "
+        "and LANGFUSE_SECRET_KEY, or LANGSMITH_ENDPOINT and LANGSMITH_API_KEY, say where and with which key.",
+    ] = False,
     table: Annotated[
         str | None,
         typer.Option(
@@ -34,20 +50,26 @@ def export(
     safe_cells: SafeCells = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a run for another tool: TREC files, tables, Phoenix annotations, an Inspect log, an MLflow run.
+    """Write a run for another tool: TREC files, tables, an Inspect log, an MLflow run, scores of traces.
+
+    Phoenix, Langfuse and LangSmith take scores of traces that were exported from there. A score that failed verdicts
+    leave open is left out. Exit codes: 0 all is written or sent; 2 nothing can be; 3 some scores were refused.
 
     Examples:
     judge-eval export latest -o main.qrels
     judge-eval export latest --table claims -o claims.csv
     judge-eval export label:main -o logs/ --format inspect
+    judge-eval export latest --format langfuse --push
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.export.formats import MLFLOW, write_as
+    from judge_eval.export.formats import FORMATS, MLFLOW, write_as
 
     if format == MLFLOW:
         if output is not None:
             raise ConfigError("export to MLflow does not write a file; leave out --output and give --tracking-uri")
+        if push:
+            raise ConfigError("export to MLflow always sends; leave out --push")
         if table is not None:
             raise ConfigError("export to MLflow includes every table; leave out --table")
         from judge_eval.export.mlflow import log_run
@@ -59,12 +81,25 @@ def export(
         return
     if tracking_uri is not None or experiment is not None:
         raise ConfigError("--tracking-uri and --experiment need --format mlflow")
-    if output is None:
-        raise ConfigError("no output file is named; add --output FILE")
+    service = FORMATS[format].service if format and format in FORMATS else None
+    if push and service is None:
+        names = " or ".join(name for name, known in FORMATS.items() if known.service is not None)
+        raise ConfigError(f"--push needs --format {names}")
+    if output is None and not push:
+        raise ConfigError("no output file is named; add --output FILE" + (", or --push" if service else ""))
     run = chosen.loaded(remark)
-    written = write_as(run, output, format, safe_cells=safe_cells, table=table)
-    if quiet:
-        return
+    if output is not None:
+        written = write_as(run, output, format, safe_cells=safe_cells, table=table)
+        if not quiet:
+            _tell_written(run, written, output)
+    if service is not None:
+        for sentence in service.scores(run).left_out():
+            remark(sentence)
+        if push:
+            _push(run, service, quiet=quiet)
+
+
+def _tell_written(run: Run, written: str, output: Path) -> None:
     if written == "inspect":
         from judge_eval.export.inspect_log import inspect_file
 
@@ -73,3 +108,22 @@ def export(
         tell(f"`inspect view --log-dir {file.parent}` shows it")
     else:
         tell(f"{run.name} as {written} in {output}")
+
+
+def _push(run: Run, service: Service, *, quiet: bool) -> None:
+    from judge_eval.export.push import push_scores
+
+    watch = None if quiet else lambda sent: remark(f"{counted(sent, 'score')} sent so far")
+    pushed = push_scores(run, service, watch)
+    if not quiet:
+        tell(f"{run.name}: {counted(pushed.sent, 'score')} sent to {service.name} at {pushed.place}")
+        if pushed.before:
+            remark(f"{counted(pushed.before, 'score')} sent before; remove {pushed.note} to send all again")
+    for refusal in pushed.refused[:_SHOWN]:
+        complain(f"refused: {refusal}")
+    if pushed.refused:
+        complain(f"{counted(len(pushed.refused), 'score')} refused; the same command sends them again")
+        raise typer.Exit(INCOMPLETE)
+
+
+_SHOWN = 3  # refusals that are printed

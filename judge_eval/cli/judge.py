@@ -73,11 +73,12 @@ def judge(
 
 def _read(source: str, name: str) -> Any:
     from judge_eval.errors import DataError
+    from judge_eval.files import read_named
     from judge_eval.foreign import RepeatedKeyError, single_keys
     from judge_eval.record import TOO_DEEP
 
     try:
-        text = (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()).decode("utf-8-sig")
+        text = (sys.stdin.buffer.read() if source == "-" else read_named(Path(source))).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
     except UnicodeDecodeError as error:

@@ -22,7 +22,7 @@ def mcp(
     serving: Serving,
     limits: Annotated[ServerLimits, only()],
     judging: WhoJudges,
-    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
     calling: HowCalled,
     http: Annotated[
         bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")

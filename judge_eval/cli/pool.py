@@ -15,7 +15,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.pools.joining import Settling
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def pool(
     judge-eval pool label:bm25 label:dense
     judge-eval pool label:bm25 label:dense label:hybrid -o pool.json -o pool.qrels
     """
-    from judge_eval.cli.printing.output import print_record
+    from judge_eval.cli.printing.output import show
+    from judge_eval.errors import OtherCutsError
     from judge_eval.export import text as export
     from judge_eval.export.trec import pool_lines, pool_provenance, provenance_beside
     from judge_eval.pages.page import page_named
@@ -64,12 +65,18 @@ def pool(
     from judge_eval.pages.report import document
     from judge_eval.pools.scoring import score_pool
     from judge_eval.views.markdown import markdown_of
-    from judge_eval.views.pool import pool_view
+    from judge_eval.views.pool import pool_json, pool_view
 
-    export.check_suffixes(output or (), FORMATS)
-    made = _joined(runs, keeping, depth, conflicts)
+    export.prepare(output or (), FORMATS)
+    try:
+        made = _joined(runs, keeping, depth, conflicts)
+    except OtherCutsError as error:
+        raise OtherCutsError(f"{error}{_by_evidence(runs, keeping)}") from None
     report = score_pool(made, numbers.names or None)
-    print_record(report, json_, pool_view)
+    if json_:
+        give_json(pool_json(report))
+    else:
+        show(pool_view(report))
     for path in output or ():
         if path.suffix.lower() == ".json":
             made.save(path)
@@ -82,6 +89,15 @@ def pool(
             export.write_text(path, text)
             if suffix == ".qrels":
                 export.write_text(provenance_beside(path), pool_provenance(made, text))
+
+
+def _by_evidence(names: list[str], keeping: Runs) -> str:
+    """Say what each other run would add to the first by the words that are read."""
+    from judge_eval.compare.compare import compare
+    from judge_eval.views.findings import together_sentences
+
+    first, *others = (keeping.load(name, remark) for name in names if not Path(name).is_file())
+    return "".join(f"; {sentence}" for sentence in together_sentences(compare(first, *others, keep=0)))
 
 
 def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settling) -> Pool:

@@ -20,7 +20,7 @@ from judge_eval.ranges import RANGES, Range
 def probe(
     data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; probes are built from them.")],
     judging: WhoJudges,
-    numbers: Annotated[NumbersFlags, only("relevant")],
+    numbers: Annotated[NumbersFlags, only()],
     calling: HowCalled,
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Run only this probe; repeatable, or with commas.")
@@ -38,7 +38,7 @@ def probe(
     """Probe a judge: is it fooled by words, by instructions in chunks, by order, by padding?
 
     Does it know when it does not know? Chunks out of scope, false references and traces in which nothing is
-    relevant show what it accepts, and with which probability if it gives one (add --confidence).
+    relevant show what it accepts, and with which probability if it gives one (set `confidence` in judge_eval.toml).
 
     The exit code is 1 if a limit of --fail-over is exceeded, or if gold chunks are not graded above random
     ones (the prompt may be inverted).

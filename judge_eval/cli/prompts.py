@@ -51,7 +51,7 @@ def show_prompt(
     judge-eval prompts show support/graded
     judge-eval prompts show support/graded --toml
     """
-    from judge_eval.prompts import CellPrompt, DecisionPrompt, load_form
+    from judge_eval.prompts import CellForm, DecisionForm, load_form
     from judge_eval.prompts.shipped import prompt_text
     from judge_eval.wire import DecisionQuestion
 
@@ -61,29 +61,29 @@ def show_prompt(
     form = load_form(prompt_name(name))
     prompt = form.prompt
     tell(f"{prompt.ref}, {prompt.mode}, {prompt.grades.name}, digest {form.digest.hex()}")
-    if isinstance(prompt, DecisionPrompt):
+    if isinstance(form, DecisionForm):
         tell_lines("\n--- rules ---")
-        tell_lines(prompt.with_levels(prompt.rules.strip()))
+        tell_lines(prompt.with_levels(form.prompt.rules.strip()))
         tell_lines("\n--- the question about each chunk ---")
-        tell_lines(prompt.question.strip())
-        question = DecisionQuestion("", "", {}, prompt.described, prompt.grades.minimum)
+        tell_lines(form.prompt.question.strip())
+        question = DecisionQuestion("", "", {}, form.prompt.described, prompt.grades.minimum)
         tell_lines("\n".join(question.level_lines))
         return
-    if isinstance(prompt, CellPrompt):
+    if isinstance(form, CellForm):
         tell_lines("\n--- rules ---")
-        tell_lines(prompt.with_levels(prompt.rules.strip()))
+        tell_lines(prompt.with_levels(form.prompt.rules.strip()))
         tell_lines("\n--- the question about each claim and each chunk ---")
-        tell_lines(prompt.question.strip())
+        tell_lines(form.prompt.question.strip())
         tell_lines("\n--- the question about each claim and all chunks ---")
-        tell_lines(prompt.together.strip())
+        tell_lines(form.prompt.together.strip())
         return
     tell_lines("\n--- system ---")
-    tell_lines(prompt.with_levels(prompt.system.strip() + "\n" + prompt.contract.strip()))
+    tell_lines(form.system)
     tell_lines("\n--- user ---")
-    tell_lines(prompt.user.strip())
-    if prompt.titled_chunk:
+    tell_lines(form.prompt.user.strip())
+    if form.prompt.titled_chunk:
         tell_lines("\n--- each chunk ---")
-        tell_lines(prompt.titled_chunk.strip())
+        tell_lines(form.prompt.titled_chunk.strip())
 
 
 @app.command("new")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
-from judge_eval.cli.flags.common import output_flag
+from judge_eval.cli.flags.common import Floor, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
+from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ def report(
     chosen: OneRun,
     caching: CachingFlags,
     numbers: Annotated[NumbersFlags, only("by")],
-    gates: Annotated[Gates, only("fail_under", "max_drop", "non_inferior", "strict"), without("baseline")],
+    gates: Annotated[Gates, only("fail_under", "max_drop", "non_inferior", "undecided"), without("baseline")],
     other: Annotated[
         list[str] | None,
         typer.Argument(
@@ -42,6 +43,7 @@ def report(
         "Compare RUN with this run. Default: the baseline that RUN was judged "
         "with (--baseline), if it exists. none: no comparison.",
     ] = None,
+    floor: Floor = None,
     max_traces: Annotated[int, "How many traces to include in full, those that need attention first."] = 10_000,
     page: Annotated[
         str | None, "The page to write: run, compare, matrix, pool, or a page of an installed package."
@@ -58,10 +60,12 @@ def report(
     judge-eval report label:main label:a label:b --by tag -o matrix.html
     """
     from judge_eval.compare.compare import compare
-    from judge_eval.compare.gate import check_gates, gated_metrics
+    from judge_eval.compare.gate import check_gates
+    from judge_eval.compare.gate_limit import gated_metrics
     from judge_eval.errors import ConfigError
     from judge_eval.pages.page import PageSettings
     from judge_eval.pages.report import page_report, save_page, store_at
+    from judge_eval.trials.floor_judge import floor_of
 
     if other and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
@@ -70,14 +74,18 @@ def report(
     if not other and (before := _baseline(chosen, first, baseline)) is not None:
         runs.append(before)
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
+    if floor is not None and name != "run":
+        raise ConfigError(f"{option('floor', floor)}: a floor stands on the page of one run")
     store = None if (place := caching.used) is None else store_at(place)
     checks: Sequence[Check] = ()
     if gates.has_limits:
         before, *after = runs if other else reversed(runs)
         wanted = gated_metrics(before.manifest.metrics, gates)
-        checks = check_gates(after or runs, gates, compare(before, *after, metrics=wanted) if after else None)
+        made = compare(before, *after, metrics=wanted, gates=gates) if after else None
+        checks = check_gates(after or runs, gates, made)
     try:
-        text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, checks))
+        below = None if floor is None else floor_of(floor, runs[0])
+        text = page_report(name, runs, PageSettings(store, max_traces, numbers.by, checks, below))
     finally:
         close = getattr(store, "close", None)
         if close is not None:

@@ -19,7 +19,7 @@ from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resu
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted
 
 
@@ -46,22 +46,20 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
-    from judge_eval.cli.printing.gates import SUFFIXES, RunGate
+    from judge_eval.cli.printing.gates import SUFFIXES, RunGate, show_fault
     from judge_eval.cli.printing.output import show, show_more, summary
     from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
-    from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
-    from judge_eval.views.run import cache_view, member_sections
+    from judge_eval.views.run import cache_view, incomplete_line, member_sections
 
-    export.check_suffixes(output or (), SUFFIXES)
-    if keeping.columnar:
-        parts.load_arrow()
+    export.prepare(output or (), SUFFIXES)
     check_claims(selection, judging.by_claims)
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
-    keeping.page()  # an invalid address is an error before the first call
+    keeping.check()
+    search = running.search()
     reader = replace(reading, relevant=numbers.relevant)
     with ExitStack() as opened:
         path, name = opened.enter_context(readable(data))
@@ -74,20 +72,23 @@ def run(
                 show(cache_view(calling.location, shared=calling.cache is None, hits=hits))
 
         if running.dry_run:
-            show_plan(evaluator, path, selected)
+            gate.show_foresight(show_plan(evaluator, path, selected))
             tell_cache(0)
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
         with written(keeping.out, remark, keeping.push_grace), watching(quiet) as watch:
-            done = evaluator.evaluate(path, watch=watch, driver=running.driver(evaluator), **kept, **selected)
-            if keeping.columnar:
-                parts.write_parts(done)
+            done = evaluator.evaluate(
+                path, watch=watch, driver=running.driver(evaluator), retriever=search, **kept, **selected
+            )
+            keeping.write_parts(done)
         earlier = done.manifest.tally.calls - evaluator.stack.counts().calls if running.engine == "local" else 0
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
     done = done.sliced(*numbers.by) if numbers.by else done
+    fault = incomplete_line(done.manifest, running.max_failures)
+    show_fault(fault)
     checked = gate.check(done)
     summary(done, json_, keeping.page(done))
     if not json_:
@@ -96,10 +97,11 @@ def run(
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
-    passed = gate.report(checked, done, output or (), quiet=json_)
-    if done.manifest.tally.open_verdicts > running.max_failures:
-        if not quiet and done.folder is not None:
-            advise_resume(str(done.folder))
-        raise typer.Exit(INCOMPLETE)
-    if not passed:
-        raise typer.Exit(GATE)
+    passed = gate.report(checked, done, output or (), fault=fault, quiet=json_)
+    retrieval = done.manifest.dataset.retrieval
+    if retrieval is not None and retrieval.failed:
+        remark("the same command with --resume asks the retriever for what is missing alone")
+    elif fault is not None and not quiet and done.folder is not None:
+        advise_resume(str(done.folder))
+    if not passed or fault is not None:
+        raise typer.Exit(INCOMPLETE if passed else GATE)

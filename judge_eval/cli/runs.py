@@ -9,13 +9,14 @@ import typer
 
 from judge_eval.cli.flags.calling import RunningFlags
 from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
-from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import MADE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, verb
+from judge_eval.cli.printing.gates import show_fault
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
@@ -68,18 +69,14 @@ def merge_(
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
     """
     from judge_eval.cli.printing.output import summary
-    from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.judging.merge import merge
     from judge_eval.runs.keeping.mirror import written
 
-    if keeping.columnar:
-        parts.load_arrow()
-    keeping.page()
+    keeping.check()
     with written(keeping.out, remark):
         folders = [keeping.find(name, remark) for name in run]
         merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
-        if keeping.columnar:
-            parts.write_parts(merged)
+        keeping.write_parts(merged)
     summary(merged, json_, keeping.page(merged))
 
 
@@ -112,8 +109,8 @@ def import_(
     ],
     data: Annotated[str, "The traces that were judged: a file, folder or URL of any known format."],
     reading: ReadOptions,
-    selection: Annotated[Selection, without("claims")],
-    numbers: Annotated[NumbersFlags, without("by")],
+    selection: Annotated[Selection, only("on_invalid")],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     keeping: Annotated[KeepingFlags, MADE],
     running: Annotated[RunningFlags, only("max_failures")],
     scale: Annotated[
@@ -140,15 +137,12 @@ def import_(
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.importing import import_verdicts
-    from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
 
     if resume is not None:
         raise ConfigError("an import makes no calls, so there is nothing to resume; import the file again")
-    if keeping.columnar:
-        parts.load_arrow()
     kept = keeping.resolved()
-    keeping.page()
+    keeping.check()
     say = (lambda _: None) if quiet else remark
     with readable(data) as (path, name), written(keeping.out, say):
         done = import_verdicts(
@@ -164,10 +158,13 @@ def import_(
             tags=kept.tags,
             **replace(selection, name=name, reader=replace(reading, relevant=numbers.relevant)).keywords(),
         )
-        if keeping.columnar:
-            parts.write_parts(done)
+        keeping.write_parts(done)
+    from judge_eval.views.run import incomplete_line
+
+    fault = incomplete_line(done.manifest, running.max_failures)
+    show_fault(fault)
     summary(done, json_, keeping.page(done))
-    if done.manifest.tally.open_verdicts > running.max_failures:
+    if fault is not None:
         raise typer.Exit(INCOMPLETE)
 
 

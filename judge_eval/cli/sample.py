@@ -50,16 +50,16 @@ def sample(
     judge-eval sample latest --chunks -n 200 --metric AP@5
     judge-eval sample latest --target AP@5=0.03
     """
-    from judge_eval.data.labels import read_labels
     from judge_eval.export import text as export
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.study.drawing import draw_sample, ids_changed_by_spreadsheets
+    from judge_eval.study.matching import labels_of
     from judge_eval.study.sample import blind_csv, blind_jsonl, scale_words
     from judge_eval.views.correction import label_plan_sentences
 
     export.check_suffix(output, (".jsonl", ".csv"))
     run = chosen.loaded(remark)
-    pilot = None if without is None else read_labels(without)
+    pilot = None if without is None else labels_of(run, without)
     drawn = draw_sample(run, n, target=target, by=by, chunks=chunks, metric=metric, pilot=pilot, seed=seed)
     picked = drawn.chosen
     if drawn.plan is not None and drawn.planned is not None:

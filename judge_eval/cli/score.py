@@ -48,7 +48,7 @@ def score(
     from judge_eval.runs.scoring.calibrating import read_calibration
     from judge_eval.runs.scoring.rescore import rescore
 
-    export.check_suffixes(output or ())
+    export.prepare(output or ())
     learnt = None if calibration is None else read_calibration(calibration)
     run = chosen.loaded(remark)
     wanted = numbers.names or run.manifest.metrics

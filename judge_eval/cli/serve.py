@@ -8,6 +8,7 @@ import typer
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.flags.common import Floor
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
@@ -25,11 +26,12 @@ def serve(
     limits: Annotated[ServerLimits, only()],
     gates: Annotated[Gates, only("fail_under"), without("baseline", "max_drop", "non_inferior")],
     judging: WhoJudges,
-    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
     calling: HowCalled,
     sample: Annotated[
         Path | None, typer.Option("--sample", help="A file of `sample`: label its traces in the browser, in its order.")
     ] = None,
+    floor: Floor = None,
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
 
@@ -48,13 +50,14 @@ def serve(
     from judge_eval.runs.keeping.mirror import is_mirror, shown
     from judge_eval.server.process import serve as run_server
     from judge_eval.study.people import read_sample
+    from judge_eval.trials.floor_judge import check_floor
 
     out = runs.out
     if is_mirror(out):
         raise ConfigError(f"{shown(out)}: a server needs a local folder; use `runs pull` first")
     under: dict[str, float] = {}
     if gates.has_limits:
-        from judge_eval.compare.gate import gate_limits
+        from judge_eval.compare.gate_limit import gate_limits
 
         under = {limit.metric: limit.value for limit in gate_limits(gates)}
     drawn = None if sample is None else read_sample(sample)
@@ -69,7 +72,10 @@ def serve(
         cache=calling.used,
         limits=limits,
         sample=drawn,
+        floor=floor,
     )
+    if floor is not None:
+        check_floor(floor)
     evaluator = judging.evaluator(calling, numbers) if judging.is_named else nullcontext()
     start_is_over()
     with evaluator as judge:

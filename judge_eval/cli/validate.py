@@ -16,7 +16,7 @@ from judge_eval.safe_text import one_line
 from judge_eval.user_text import prompt_name
 from judge_eval.views.tones import BAD, GOOD
 
-_ASKS = without("model", "judge", "layout", "evidence", "blank", "confidence", "repeat", "vote")
+_ASKS = without("model", "judge", "evidence", "blank", "confidence", "repeat", "vote")
 """Who judges says nothing of the data."""
 
 
@@ -42,8 +42,8 @@ def validate(
     from judge_eval.errors import DataError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.prompts import load_form
-    from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.judging.sources import replayable
+    from judge_eval.runs.options import Selection
     from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import Trace
 
@@ -63,7 +63,7 @@ def validate(
 
     def check(trace: Trace) -> None:
         misspelt.add(trace)
-        for need in form.prompt.needs:
+        for need in form.prompt.needs if trace.answerable is not False else ():
             if not (getattr(trace, need) or "").strip():
                 fault = f"the prompt {judging.asked} needs the {need}, and this trace has none"
                 lacks("prompt", trace, DataError(fault, field=need))
@@ -80,7 +80,7 @@ def validate(
 
     reader = replace(reading, relevant=numbers.relevant)
     with readable(data) as (path, name):
-        source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
+        source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader), scale=scale)
         assert source is not None
         dataset = source.survey(show)
     if errors > most:

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
@@ -12,35 +13,51 @@ from judge_eval.cli.printing.safe_output import can_answer, tell, trusts
 from judge_eval.installed import own_version
 from judge_eval.trust import begin_command, name_hosts
 
-VERBS = (
-    "init", "run", "judge", "score", "show", "compare", "pool", "what-if", "agree", "sample", "correct", "calibrate",
-    "probe", "bias", "drift", "claims", "report", "serve", "mcp", "export", "validate",
-    "validate-judge", "convert", "doctor",
-)  # fmt: skip
-"""The verbs in the order of the help; each is a function in the module of its name."""
+PANELS = {
+    "Judge": ("init", "run", "show", "compare", "report", "serve"),
+    "People and trust": ("agree", "sample", "correct", "calibrate", "probe", "bias", "drift", "validate-judge"),
+    "More answers": ("pool", "what-if", "missing", "claims", "score", "judge"),
+    "Data": ("validate", "convert", "export", "runs"),
+    "Scale and tools": ("batch", "cascade", "cache", "prompts", "doctor", "mcp"),
+}
+"""The verbs and groups of verbs as the help shows them; each is what its module holds."""
 GROUPS = ("runs", "batch", "cascade", "prompts", "cache")
 """The groups of verbs; each is the application in the module of its name."""
+VERBS = tuple(name for names in PANELS.values() for name in names if name not in GROUPS)
+"""The verbs; each is a function in the module of its name."""
+
+
+class OrderedGroup(TyperGroup):
+    """A group whose help lists its commands in the order of `PANELS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order in which the help shows them."""
+        names = super().list_commands(ctx)
+        return [name for panel in PANELS.values() for name in panel if name in names]
 
 
 def make_app(first: str | None = None) -> typer.Typer:
     """Make the application; if `first` is a verb, that one alone is loaded, which halves the start."""
     app = typer.Typer(
         name="judge-eval",
+        cls=OrderedGroup,
         help="Judge retrieved chunks with an LLM; turn verdicts into ranking metrics that can be trusted.",
+        epilog="`judge-eval help COMMAND` and `judge-eval COMMAND -h` explain a command.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     known = first in (*VERBS, *GROUPS, "--version")
-    for name in VERBS:
-        if not known or name == first:
-            app.command(name, cls=VerbCommand)(_load(name, name))
-    for name in GROUPS:
-        if not known or name == first:
-            group = _load(name, "app")
-            for command in group.registered_commands:
-                command.cls = VerbCommand
-            app.add_typer(group, name=name)
+    for panel, name in [(panel, name) for panel, names in PANELS.items() for name in names]:
+        if known and name != first:
+            continue
+        if name in VERBS:
+            app.command(name, cls=VerbCommand, rich_help_panel=panel)(_load(name, name))
+            continue
+        group = _load(name, "app")
+        for command in group.registered_commands:
+            command.cls = VerbCommand
+        app.add_typer(group, name=name, rich_help_panel=panel)
     app.callback()(start)
     return app
 
@@ -78,8 +95,8 @@ def start(
     """Judge retrieved chunks with an LLM; turn the verdicts into ranking metrics that can be trusted.
 
     Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or judge_eval.toml.
-    Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete, 70 a fault of this program, 130
-    interrupted, 141 the output's reader has left, 143 stopped (SIGTERM).
+    Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete, 4 no credit left, 70 a fault of
+    this program, 130 interrupted, 141 the output's reader has left, 143 stopped (SIGTERM).
     """
     begin_command(trusts if can_answer() else None)
     name_hosts(trust_host or ())

@@ -60,15 +60,12 @@ def what_if(
     from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
     from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.pools.cutting import cut_by_score
-    from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.comparison import TERMINAL_TRACES
-    from judge_eval.views.pool import sweep_view
+    from judge_eval.views.pool import cut_sentence, sweep_view
     from judge_eval.whatif import NewLists
     from judge_eval.whatif import sweep as try_values
 
-    if keeping.columnar:
-        parts.load_arrow()
     given, names = [keeping.load(name, remark) for name in runs], numbers.names or None
     if recipe.threshold == "fit":
         for run in given:
@@ -76,14 +73,14 @@ def what_if(
             if json_:
                 give_json(cut.model_dump_json(indent=2))
             else:
-                tell(f"{run.name}: {cut.sentence}")
+                tell(f"{run.name}: {cut_sentence(cut)}")
         return
     if sweep is not None:
         tried = try_values(given, sweep, metric=(names or (None,))[0], conflicts=conflicts, **recipe.keywords())
         print_record(tried, json_, sweep_view)
         return
     kept = keeping.resolved()
-    keeping.page()
+    keeping.check()
     lists = NewLists(given, recipe, conflicts)
     with ExitStack() as opened:
         asked = opened.enter_context(judging.evaluator(calling, numbers)) if judge_missing else None
@@ -95,8 +92,7 @@ def what_if(
         evaluator.watch = opened.enter_context(watching(json_))
         opened.enter_context(written(keeping.out, remark))
         made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
-        if keeping.columnar:
-            parts.write_parts(made)
+        keeping.write_parts(made)
     if json_:
         give_json(made.manifest.model_dump_json(indent=2))
     else:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.changes import Moved
-from judge_eval.compare.comparison import LEAST_SHARED, Attribution, Difference, DifferencePart
+from judge_eval.compare.comparison import Attribution, Difference, DifferencePart
 from judge_eval.compare.pairing import Pairing
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
@@ -29,18 +29,19 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace
 from judge_eval.stats._arrays import group_codes, group_sums
-from judge_eval.stats.intervals import leaning_half, standard_error
+from judge_eval.stats.intervals import standard_error, student_holds
+from judge_eval.stats.paired import Differences
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PSEUDO_TRACES = 0.4
-"""Two more traces at plus and minus this share of the metric's range, so that rare flips have no interval too short."""
 _GIVEN = 64
 """Codes of a chunk from here on: its grade by the other judge is unknown, its own is the code less this."""
 _NO_CHUNK = -1
 _STEP = 1e-4
-_FACTORS = (0.5, 2.0)
+_ROUNDING = 1e-12
+_FACTORS = (0.45, 2.25)
+"""How many times as often unshared chunks may flip: half to twice, and what estimated prevalences leave out."""
 
 
 def attributions(
@@ -64,7 +65,7 @@ def attributions(
     lists = _Lists.of(moved, scales, again)
     for difference in differences:
         metric = parse_metric(difference.metric)
-        if metric.spec.claims or metric.spec.probabilities or metric.needs_pool:
+        if not metric.spec.grades_alone or metric.needs_pool:
             continue
         try:
             yield _Split(moved, runs, scales, lists, metric).attribution(difference, judges)
@@ -216,6 +217,12 @@ class _Crossed:
     """The chunks behind `counts`: three rows of pair, own and other grade."""
     flips: NDArray[np.bool_]
     """Cells of `counts` where the judges disagree and the other judge gives the higher grade, or the lower one."""
+    unshared: Floats
+    """How often the own judge gave each grade to chunks with an unknown grade that the metric reads."""
+    seen: Floats
+    """How often the other judge gave each grade to shared chunks of the trace of each unknown grade, as `near`."""
+    seen_weight: float
+    """What one of these counts; all shared chunks together count 1."""
 
     @classmethod
     def of(cls, side: _Side, pairs: int, own: Scale, other: Scale, metric: Metric, totals: Ints | None) -> _Crossed:
@@ -236,17 +243,21 @@ class _Crossed:
         width = int(side.ranks.max(initial=0)) if metric.depth is None else metric.depth
         inside = side.ranks <= width
         depth = min(width, int(side.ranks.max(initial=0)))
-        grid = np.full((pairs, depth + 1 + counts.size), _NO_CHUNK, dtype=np.int64)
+        begins = depth + 1 + counts.size
+        grid = np.full((pairs, begins + levels), _NO_CHUNK, dtype=np.int64)
         grid[side.rows[inside], side.ranks[inside] - 1] = codes[inside]
         grid[:, depth] = -1 if totals is None else totals
         # Lists are alike if their unknown grades follow from like counts, too.
         unknown = [(grid[:, :depth] == _GIVEN + was).any(axis=1) & (weights[was] > 0) for was in range(len(counts))]
-        grid[:, depth + 1 :] = (by_trace * np.stack(unknown, axis=1)[:, :, None]).reshape(pairs, -1)
+        grid[:, depth + 1 : begins] = (by_trace * np.stack(unknown, axis=1)[:, :, None]).reshape(pairs, -1)
+        by_other = by_trace.sum(axis=1)
+        grid[:, begins:] = by_other * (grid[:, :depth] >= _GIVEN).any(axis=1, keepdims=True)
         lists, places = np.unique(grid, axis=0, return_inverse=True)
         there = lists[:, :depth] != _NO_CHUNK
         flat, row = lists[:, :depth][there], np.nonzero(there)[0]
         given = flat[flat >= _GIVEN] - _GIVEN
-        near = lists[:, depth + 1 :].reshape(len(lists), *counts.shape)[row[flat >= _GIVEN], given]
+        near = lists[:, depth + 1 : begins].reshape(len(lists), *counts.shape)[row[flat >= _GIVEN], given]
+        seen = lists[row[flat >= _GIVEN], begins:].astype(np.float64)
         table = GradeTable(
             np.where(flat >= _GIVEN, MISSING, flat).astype(np.int8),
             offsets_of(there.sum(axis=1)),
@@ -262,7 +273,13 @@ class _Crossed:
         change = np.sign(now[None, :] - was[:, None])
         flips = np.stack((np.greater(change, 0), np.less(change, 0)))
         flips[:, -1] = False
-        return cls(metric, table, given, near.astype(np.float64), places.reshape(-1), counts, weights, shared, flips)
+        unknown_grades = side.grades[inside & (grades < 0) & ~side.shared & (side.grades >= 0)]
+        unshared = np.bincount(unknown_grades, minlength=len(own.grades)).astype(np.float64)
+        near = near.astype(np.float64)
+        return cls(
+            metric, table, given, near, places.reshape(-1), counts, weights, shared, flips, unshared,
+            seen, float(_likeness(by_other[:, None])[0]),
+        )  # fmt: skip
 
     def rates(self) -> Floats:
         """Return P(grade by the other judge | grade by the own one) over all shared chunks."""
@@ -276,19 +293,35 @@ class _Crossed:
         """Return the chances of each unknown grade, in its trace; flips up or down so many times as often."""
         weights = self.weights[self.given, None]
         chances = (rates[self.given] + weights * self.near) / (1 + weights * self.near.sum(axis=1, keepdims=True))
-        if up == down == 1.0:
-            return np.asarray(chances)
-        rise, fall = self.flips[:, self.given]
-        flipped = chances * np.where(rise, up, 0.0) + chances * np.where(fall, down, 0.0)
-        flipped /= np.maximum(flipped.sum(axis=1, keepdims=True), 1.0)
-        kept = np.where(rise | fall, 0.0, chances)
-        left = 1.0 - flipped.sum(axis=1, keepdims=True)
-        total = kept.sum(axis=1, keepdims=True)
-        return np.asarray(flipped + np.where(total > 0, kept / np.where(total > 0, total, 1.0) * left, chances * left))
+        return _flipped(chances, self.flips[:, self.given], up, down)
 
-    def values(self, up: float = 1.0, down: float = 1.0) -> Floats:
+    def chances_by_prevalence(self, up: float, down: float) -> Floats:
+        """Return the chances of each unknown grade by Bayes' theorem, flips up or down so many times as often.
+
+        P(own grade | the other judge's) is that of all shared chunks. How often the other judge gives each grade
+        follows from the shared chunks of the trace, and from what makes the own grades of all unshared chunks as
+        frequent as they are.
+        """
+        counts = self.counts[:-1].T
+        known, levels = counts.sum(axis=1) > 0, self.counts.shape[1]
+        if not known.any() or not self.unshared.any():
+            return self.chances(self.rates(), up, down)
+        own = counts[known] / counts[known].sum(axis=1, keepdims=True)
+        own = _flipped(own, self.flips[:, :-1].transpose(0, 2, 1)[:, known], up, down)
+        share = np.linalg.lstsq(own.T, self.unshared / self.unshared.sum(), rcond=None)[0].clip(min=0.0)
+        usual = counts.sum(axis=1) / counts.sum()
+        weight = self.seen_weight
+        prior = (usual + weight * self.seen) / (1 + weight * self.seen.sum(axis=1, keepdims=True))
+        ratios, likelihood = np.zeros(levels), np.ones((levels, len(self.counts)))
+        ratios[known], likelihood[known, :-1] = share / usual[known], own
+        chances = prior * ratios * likelihood[:, self.given].T
+        total = chances.sum(axis=1, keepdims=True)
+        return np.where(total > 1e-12, chances / np.maximum(total, 1e-12), self.rates()[self.given])
+
+    def values(self, up: float = 1.0, down: float = 1.0, *, by_prevalence: bool = False) -> Floats:
         """Return the expected value of each pair's list, flips of unknown grades so many times as often."""
-        return self.metric.expected_given(self.table, self.chances(self.rates(), up, down))[self.places]
+        chances = self.chances_by_prevalence(up, down) if by_prevalence else self.chances(self.rates(), up, down)
+        return self.metric.expected_given(self.table, chances)[self.places]
 
     def influence(self, unlike: NDArray[np.bool_]) -> Floats:
         """Return what each pair adds to a mean over n pairs through the rates, times n."""
@@ -307,6 +340,19 @@ class _Crossed:
         each = centred / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
         rows, was, now = self.shared
         return np.asarray(np.bincount(rows, each[was, now], minlength=len(self.places)), dtype=np.float64)
+
+
+def _flipped(chances: Floats, flips: NDArray[np.bool_], up: float, down: float) -> Floats:
+    """Return chances of grades, shape (rows, grades), with those of flips up or down so many times as high."""
+    if up == down == 1.0:
+        return chances
+    rise, fall = flips
+    flipped = chances * np.where(rise, up, 0.0) + chances * np.where(fall, down, 0.0)
+    flipped /= np.maximum(flipped.sum(axis=1, keepdims=True), 1.0)
+    kept = np.where(rise | fall, 0.0, chances)
+    left = 1.0 - flipped.sum(axis=1, keepdims=True)
+    total = kept.sum(axis=1, keepdims=True)
+    return np.asarray(flipped + np.where(total > 0, kept / np.where(total > 0, total, 1.0) * left, chances * left))
 
 
 def _likeness(counts: Floats) -> Floats:
@@ -358,23 +404,26 @@ class _Split:
         through = (influences[1] - influences[0]) / 2
         clusters = cluster_codes(self._moved.pairing.first.clusters[self._moved.pairing.a[both]])
         open_ = sum(float((side.high - side.low)[both].mean()) for side in self._own)
-        share = self._share()
-        retrieval = self._part(by_retrieval[both], through[both], clusters, open_)
-        judge = self._part(by_judge[both], -through[both], clusters, open_)
+        down, up = self._reach(both)
+        judge = self._part(by_judge[both], -through[both], clusters, open_, (-up, -down))
         if alike[both].all():
-            retrieval = DifferencePart(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0)
-        if share < LEAST_SHARED:
-            reach = self._reach(both)
-            retrieval = _widened(retrieval, *reach)
-            judge = _widened(judge, -reach[1], -reach[0])
+            retrieval = DifferencePart(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0, standard_error=0.0)
+        elif not (np.abs(by_judge[both]) > _ROUNDING).any() and not through[both].any():
+            span = None if d.interval is None else (d.interval.low, d.interval.high)
+            retrieval = DifferencePart(
+                value=d.difference, interval=span, lower=d.lower, upper=d.upper, t_lower=d.t_lower,
+                t_upper=d.t_upper, standard_error=d.standard_error, reach=(down, up),
+            )  # fmt: skip
+        else:
+            retrieval = self._part(by_retrieval[both], through[both], clusters, open_, (down, up))
         return Attribution(
             metric=d.metric, candidate=d.candidate, n=int(both.sum()), difference=d.difference, interval=d.interval,
-            shared=share, judges=judges, retrieval=retrieval, judge=judge, less_is_better=d.less_is_better,
+            shared=self._share(), judges=judges, retrieval=retrieval, judge=judge, less_is_better=d.less_is_better,
         )  # fmt: skip
 
-    def _under(self, side: int, up: float = 1.0, down: float = 1.0) -> Floats:
+    def _under(self, side: int, up: float = 1.0, down: float = 1.0, *, by_prevalence: bool = False) -> Floats:
         """Return the values of one retrieval under the other judge; of the same list they are that judge's own."""
-        values = self.crossed[side].values(up, down)
+        values = self.crossed[side].values(up, down, by_prevalence=by_prevalence)
         return np.where(self._lists.alike, self._own[1 - side].value, values)
 
     def _share(self) -> float:
@@ -388,58 +437,67 @@ class _Split:
             total += int(read.sum())
         return shared / total if total else 1.0
 
-    def _part(self, values: Floats, through: Floats, clusters: list[int] | None, open_: float) -> DifferencePart:
-        value = float(values.mean())
+    def _part(
+        self, values: Floats, through: Floats, clusters: list[int] | None, open_: float, reach: tuple[float, float]
+    ) -> DifferencePart:
         least, greatest = ends(self._metric.limits)
         span = greatest - least
         if not np.isfinite(span):
             span = max(float(np.nanmax(np.abs(side.value))) for side in self._own)
-        if len(values) < 2:
-            return DifferencePart(value=value)
-        column, codes = values + through, group_codes(clusters, len(values))[0]
-        (low, high), (lower, upper) = (part_ends(value, column, codes, span, level, open_) for level in (0.95, 0.9))
-        return DifferencePart(value=value, interval=(low, high), lower=lower, upper=upper)
+        return part_of(values, through, clusters, span, reach=reach, open_=open_)
 
     def _reach(self, both: NDArray[np.bool_]) -> tuple[float, float]:
-        """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
+        """Return how far the retrieval part falls and rises if unshared chunks flip otherwise than shared ones.
+
+        Half to twice as often, given either judge's grade: what is the same for shared and unshared chunks may be how
+        often the other judge disagrees or, if these are relevant less often, how often the own one does.
+        """
         means = []
         for side in (0, 1):
-            corners = product(_FACTORS, repeat=2)
-            means.append([float(self._under(side, up, down)[both].mean()) for up, down in corners])
+            corners = product(_FACTORS, _FACTORS, (False, True))
+            means.append([float(self._under(side, *c, by_prevalence=by)[both].mean()) for *c, by in corners])
         base = [float(self._under(side)[both].mean()) for side in (0, 1)]
         low = (min(means[1]) - base[1] - max(means[0]) + base[0]) / 2
         high = (max(means[1]) - base[1] - min(means[0]) + base[0]) / 2
         return min(low, 0.0), max(high, 0.0)
 
 
-def part_ends(
-    value: float, column: Floats, codes: Ints, span: float, level: float, open_: float = 0.0
-) -> tuple[float, float]:
-    """Return both ends of a part of a difference: Student's, further out to the side where pseudo-values lean.
-
-    Flips are few, and often go one way (`leaning_half`). The further end of theirs and of those with two more is taken.
+def part_of(
+    values: Floats,
+    through: Floats,
+    clusters: Sequence[int] | None,
+    span: float,
+    *,
+    reach: tuple[float, float] = (0.0, 0.0),
+    open_: float = 0.0,
+) -> DifferencePart:
+    """Return a part of a difference, with an interval and bounds of the same kind as those of a whole difference.
 
     Args:
-        value: The part.
-        column: Pseudo-values of the traces, shape (n,).
-        codes: The cluster of each, numbered from 0.
-        span: How wide the metric's range is; the two more lie `PSEUDO_TRACES` of it from 0.
-        level: Of both ends together.
-        open_: How far the bounds of failed verdicts are apart.
+        values: The part of each trace, shape (n,).
+        through: What each trace adds to it through the rates of flips, likewise; their sum is 0.
+        clusters: One code a trace, or None.
+        span: How wide the metric's range is.
+        reach: How much further down (<= 0) and up the ends lie.
+        open_: How far the bounds of failed verdicts are apart, which is added at both ends.
     """
-    groups = int(codes.max()) + 1
-    halves: dict[float, list[float]] = {-1.0: [0.0], 1.0: [0.0]}
-    extra = np.append(column, [-PSEUDO_TRACES * span, PSEUDO_TRACES * span])
-    for each, units, count in ((column, codes, groups), (extra, np.append(codes, [groups, groups + 1]), groups + 2)):
-        totals, sizes = group_sums(each, units, count), np.bincount(units).astype(np.float64)
-        if error := standard_error(each, units, count):
-            for sign, known in halves.items():
-                known.append(leaning_half(totals, sizes, error, (1 + level) / 2, sign))
-    return value - max(halves[-1.0]) - open_, value + max(halves[1.0]) + open_
-
-
-def _widened(part: DifferencePart, down: float, up: float) -> DifferencePart:
-    if part.interval is None or part.lower is None or part.upper is None:
-        return part
-    ends_ = part.interval[0] + down, part.interval[1] + up
-    return part.replace(interval=ends_, lower=part.lower + down, upper=part.upper + up)
+    value, (codes, groups) = float(values.mean()), group_codes(clusters, len(values))
+    column = values + through
+    error = standard_error(column, codes, groups)
+    if error is None:
+        return DifferencePart(value=value, reach=reach)
+    totals, sizes = group_sums(column, codes, groups), np.bincount(codes).astype(np.float64)
+    student = student_holds(group_sums(values, codes, groups), sizes) and student_holds(totals, sizes)
+    span = max(span, float(np.abs(column).max()))
+    made = Differences(totals, sizes, clusters is not None, span, None, student)
+    interval = made.interval(0.95, value, error)
+    assert interval is not None
+    lower, upper = (made.bound(0.95, value, error, upper=side) for side in (False, True))
+    bounds_by_t = (None if open_ else made.student_bound(0.95, value, error, upper=side) for side in (False, True))
+    t_lower, t_upper = bounds_by_t
+    down, up = reach[0] - open_, reach[1] + open_
+    return DifferencePart(
+        value=value, interval=(interval.low + down, interval.high + up), reach=reach, standard_error=error,
+        lower=None if lower is None else lower + down, upper=None if upper is None else upper + up,
+        t_lower=None if t_lower is None else t_lower + down, t_upper=None if t_upper is None else t_upper + up,
+    )  # fmt: skip

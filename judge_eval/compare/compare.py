@@ -1,15 +1,21 @@
 """Comparing runs on the traces they have in common."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.attribution import attributions, chunks_to_ask
-from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
+from judge_eval.compare.changes import Moved, changes, counts_of, moved_between, words_metric
 from judge_eval.compare.comparison import Comparison, Difference, Opening, PairOfRuns, RunRef, TraceChange
+from judge_eval.compare.cuts_found import cuts_found
+from judge_eval.compare.differences import difference_record, limited_slices, paired_difference, slices_between
+from judge_eval.compare.gate_limit import gate_limits
+from judge_eval.compare.options import Gates
 from judge_eval.compare.pairing import Pairing
+from judge_eval.compare.wording import wording_splits
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
@@ -18,18 +24,17 @@ from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_
 from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
+from judge_eval.runs.scoring.aggregate import limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
-from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
-from judge_eval.safe_text import counted, signed_pair
+from judge_eval.runs.scoring.slices import unsliced
+from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
-from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
-from judge_eval.stats.figure import named_fields
+from judge_eval.stats import PairedComparison, compare_paired, holm
 
+MANY_FAILED = 0.01
+"""From this share of failed verdicts on, they are a warning; below it a note, since intervals cover what they cost."""
 KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
-WORK = 1_000_000_000
-"""How many values the permutations of one test may touch in all."""
 
 
 def compare(
@@ -37,10 +42,10 @@ def compare(
     *candidates: Run,
     metrics: Sequence[str | Metric] | None = None,
     cluster: str | None = None,
-    seed: int = 0,
     keep: int = KEEP,
     again: Run | None = None,
     by: Sequence[SliceBy] = (),
+    gates: Gates | None = None,
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
@@ -54,10 +59,10 @@ def compare(
         metrics: Names or values of metrics; None takes those of the baseline. What a run was not scored by
             is computed from its verdicts.
         cluster: The key of `metadata` that groups traces; as in the baseline where None.
-        seed: Of the randomisation tests.
         keep: How many changed traces of each candidate to name.
         again: Verdicts of the first candidate's judge on chunks of the baseline (`traces_to_ask`), for the split.
         by: Test the change of every metric in each slice of the baseline's traces too.
+        gates: Limits that will be checked (`check_gates`); the slices that they name are compared too.
 
     Raises:
         RunError: There is no candidate, or one has no trace in common with the baseline.
@@ -67,11 +72,14 @@ def compare(
         raise RunError("a comparison needs at least two runs")
     names = tuple(str(m if isinstance(m, Metric) else parse_metric(m)) for m in metrics or ())
     names = names or baseline.manifest.metrics
+    limits = [] if gates is None else [limit for limit in gate_limits(gates) if limit.by is not None]
+    names = tuple(dict.fromkeys([*names, *(limit.metric for limit in limits)]))
     key = cluster or baseline.manifest.intervals.cluster
-    before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
-    first, *rest = [verdict_table(run, names, key) for run in (before, *others)]
+    by_rank = [name for name in names if words_metric(name) is None]
+    before, *others = [scored_by(run, by_rank) for run in (baseline, *candidates)]
+    first, *rest = [verdict_table(run, by_rank, key) for run in (before, *others)]
     moves = [
-        moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place)
+        moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place, names)
         for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
     ]
     for run, moved in zip(candidates, moves, strict=True):
@@ -79,10 +87,12 @@ def compare(
     traces = [
         change
         for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
-        for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
+        for change in changes(moved.pairing, moved.kinds, before, run, place, keep, moved.cuts.differ)
     ]
     asked = None if again is None else verdict_table(again, (), key)
-    made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
+    made = weigh(baseline, candidates, moves, traces, again=asked)
+    if limits:
+        made = made.replace(limited=tuple(limited_slices((before, *others), moves, limits)))
     slices = tuple(slices_between(candidates, moves, by)) if by else ()
     return made.replace(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
 
@@ -94,20 +104,6 @@ def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
         )
 
 
-def slices_between(candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy]) -> list[SliceFigure]:
-    """Test the change of every metric in each slice of the baseline's traces."""
-    tests: list[SliceTest] = []
-    for run, moved in zip(candidates, moves, strict=True):
-        paired = moved.pairing.first.at(moved.pairing.a)
-        kinds = [slices_of(paired, each) for each in dict.fromkeys(by)]
-        clusters = cluster_codes(paired.clusters)
-        for column, name in enumerate(moved.pairing.first.metrics):
-            old, new = moved.columns(column)
-            figure = f"{name}, {run.name}" if len(candidates) > 1 else name
-            tests += slice_tests(figure, new.value - old.value, kinds, clusters, change=True)
-    return corrected_slices(tests)
-
-
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:
     """Choose chunks of the baseline about which to ask the candidate's judge; see `chunks_to_ask`.
 
@@ -115,7 +111,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
         RunError: The metric needs more than grades, or the runs have no trace in common.
     """
     parsed = parse_metric(metric)
-    if parsed.spec.claims or parsed.spec.probabilities or parsed.needs_pool:
+    if not parsed.spec.grades_alone or parsed.needs_pool:
         raise RunError(f"{parsed}: a difference is split for metrics over grades alone")
     name, key = str(parsed), baseline.manifest.intervals.cluster
     scored = scored_by(baseline, [name]), scored_by(candidate, [name])
@@ -135,26 +131,30 @@ def weigh(
     moved: Sequence[Moved],
     traces: Sequence[TraceChange] = (),
     *,
-    seed: int = 0,
     again: VerdictTable | None = None,
 ) -> Comparison:
     """Return what traces that were brought together say about their runs."""
     pairings = [each.pairing for each in moved]
-    names = pairings[0].first.metrics
+    comparisons = sum(len(each.compared) for each in moved)
     tested = [
-        (place, name, _difference(each, column, len(moved) * len(names), seed))
+        (place, name, paired_difference(each, column, comparisons=comparisons))
         for place, each in enumerate(moved, 1)
-        for column, name in enumerate(names)
+        for column, name in enumerate(each.pairing.first.metrics)
+        if name in each.compared
     ]
     corrected = iter(holm([test.p for _, _, test in tested if test is not None]))
     warnings, notes = _doubts(baseline, candidates, moved)
     warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
     for run, each in zip(candidates, moved, strict=True):
         who = f"{run.name}: " if len(candidates) > 1 else ""
-        undefined_notes = without_claims(dict(zip(names, each.undefined, strict=True)), "the comparison")
+        counts = (int(rows.sum()) for rows in each.undefined)
+        metrics = each.pairing.first.metrics
+        undefined_notes = without_claims(dict(zip(metrics, counts, strict=True)), "the comparison")
         notes += [who + note for note in undefined_notes]
+    least = [scale_of(run).relevant for run in (baseline, *candidates)]
+    cuts = (cuts_found(place, each, (baseline, candidates[place - 1])) for place, each in enumerate(moved, 1))
     differences = tuple(
-        _record(name, place, test, moved[place - 1], next(corrected))
+        difference_record(name, place, test, moved[place - 1], next(corrected))
         for place, name, test in tested
         if test is not None
     )
@@ -162,15 +162,12 @@ def weigh(
         RunRef(id=m.id, label=m.label, href=m.href, traces=m.tally.traces, failed_verdicts=m.tally.failed_verdicts)
         for m in (run.manifest for run in (baseline, *candidates))
     )
-    lead = main_metric(names)
-    least = [scale_of(run).relevant for run in (baseline, *candidates)]
+    leads = [main_metric(each.compared) for each in moved]
     unlike = [bool(judge_differences(baseline.manifest, run.manifest)) for run in candidates]
     openings = tuple(
-        _opening_of(
-            d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences), unlike[d.candidate - 1]
-        )
+        _opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), unlike[d.candidate - 1])
         for d in differences
-        if d.metric == lead
+        if d.metric == leads[d.candidate - 1]
     )
     split = tuple(
         part
@@ -185,15 +182,8 @@ def weigh(
             again if place == 1 else None,
         )
     )
-    sentences = []
-    for opening in openings:
-        name, several = refs[opening.candidate].name, len(candidates) > 1
-        sentences += [
-            f"{name}: {a.sentence}" if several else a.sentence
-            for a in split
-            if (a.metric, a.candidate) == (lead, opening.candidate)
-        ]
-        sentences.append(opening.sentence(name, several=several))
+    wordings, changed_retriever = wording_splits(baseline, candidates, moved, differences)
+    notes += changed_retriever
     return Comparison(
         runs=refs,
         warnings=tuple(warnings),
@@ -201,58 +191,26 @@ def weigh(
         paired=tuple(len(p) for p in pairings),
         only_baseline=tuple(len(p.only_first) for p in pairings),
         only_candidate=tuple(len(p.only_second) for p in pairings),
-        sentences=tuple(sentences),
         openings=openings,
         differences=differences,
         attributions=split,
-        pairs=tuple(_all_pairs(moved, names, seed)) if len(candidates) > 1 else (),
+        pairs=tuple(_all_pairs(moved)) if len(candidates) > 1 else (),
+        cuts=tuple(each for each in cuts if each is not None),
+        wordings=wordings,
         changed=tuple(counts_of(each.kinds) for each in moved),
         traces=tuple(traces),
         claims=tuple(each.claims for each in moved if each.claims is not None),
     )
 
 
-def _difference(moved: Moved, column: int, comparisons: int, seed: int) -> PairedComparison | None:
-    pairing, sides = moved.pairing, moved.columns(column)
-    both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
-    if not both.size:
-        return None
-    before, after = (side.at(both) for side in sides)
-    return compare_paired(
-        before.value,
-        after.value,
-        ends=((before.low, before.high), (after.low, after.high)),
-        clusters=cluster_codes(pairing.first.clusters[pairing.a[both]]),
-        limits=limits_of(pairing.first.metrics[column], before.low, before.high, after.low, after.high),
-        comparisons=comparisons,
-        permutations=_draws_for(both.size),
-        seed=seed,
-    )
+def _all_pairs(moved: Sequence[Moved]) -> list[PairOfRuns]:
+    """Compare all pairs of runs by the metrics that count chunks, unless the documents of one are cut differently.
 
-
-def _draws_for(values: int) -> int:
-    """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
-    return max(999, min(9999, WORK // max(1, values)))
-
-
-def _record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
-    values = named_fields(test)
-    if fewer := less_is_better(metric):
-        values |= {"wins": test.losses, "losses": test.wins}
-    undefined = moved.undefined[moved.pairing.first.metrics.index(metric)]
-    return Difference(
-        metric=metric,
-        candidate=place,
-        n_excluded=len(moved.pairing) - test.n - undefined,
-        n_undefined=undefined,
-        method=test.interval.method if test.interval else None,
-        p_holm=adjusted,
-        less_is_better=fewer,
-        **values,
-    )
-
-
-def _all_pairs(moved: Sequence[Moved], names: Sequence[str], seed: int) -> list[PairOfRuns]:
+    Each pair is tested as two runs are, and the p of all pairs of a metric are corrected by Holm's method. A pooled
+    variance (Tukey's) would let one run whose values vary hide the lead of another.
+    """
+    if any(each.cuts.differ for each in moved):
+        return []
     pairings, partners = [each.pairing for each in moved], []
     for pairing in pairings:
         at = np.full(len(pairing.first), -1, dtype=np.int64)
@@ -260,46 +218,78 @@ def _all_pairs(moved: Sequence[Moved], names: Sequence[str], seed: int) -> list[
         partners.append(at[pairings[0].a])
     common = np.all([at >= 0 for at in partners], axis=0)
     out = []
-    for column, name in enumerate(names):
-        values = [moved[0].before.value[pairings[0].a[common], column]]
-        values += [each.after.value[at[common], column] for each, at in zip(moved, partners, strict=True)]
-        table = np.column_stack(values)
-        table = table[~np.isnan(table).any(axis=1)]
-        if len(table):
-            out += [
-                PairOfRuns(metric=name, **named_fields(d))
-                for d in tukey_hsd(table, permutations=_draws_for(table.size), seed=seed)
-            ]
+    for column, name in enumerate(moved[0].pairing.first.metrics):
+        if words_metric(name) is not None:  # with the evidence of each pair a run has another value in each
+            continue
+        sides = [(moved[0].before, pairings[0].a[common])]
+        sides += [(each.after, at[common]) for each, at in zip(moved, partners, strict=True)]
+        value, low, high = (
+            np.array([getattr(filled, end)[rows, column] for filled, rows in sides]) for end in ("value", "low", "high")
+        )
+        known = ~np.isnan(value).any(axis=0)
+        if not known.any():
+            continue
+        value, low, high = value[:, known], low[:, known], high[:, known]
+        clusters = cluster_codes(pairings[0].first.clusters[pairings[0].a[common][known]])
+        tests: dict[tuple[int, int], PairedComparison] = {}
+        for i, j in combinations(range(len(sides)), 2):
+            tests[i, j] = compare_paired(
+                value[i],
+                value[j],
+                ends=((low[i], high[i]), (low[j], high[j])),
+                clusters=clusters,
+                limits=limits_of(name, low[i], high[i], low[j], high[j]),
+                planning=False,
+            )
+        adjusted = holm([test.p for test in tests.values()])
+        out += [
+            PairOfRuns(metric=name, first=i, second=j, difference=test.difference, p=p)
+            for ((i, j), test), p in zip(tests.items(), adjusted, strict=True)
+        ]
     return out
 
 
+def _by_run(texts: Sequence[tuple[str, str]], several: bool) -> list[str]:
+    """Put the same text about several runs into one, after the runs' names."""
+    about: dict[str, list[str]] = {}
+    for name, text in texts:
+        about.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" if several else text for text, names in about.items()]
+
+
 def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[str], list[str]]:
-    warnings, notes = [], []
+    doubts: list[tuple[str, str]] = []
+    remarks: list[tuple[str, str]] = []
     for run, each in zip(candidates, moved, strict=True):
         pairing = each.pairing
-        who = f"{run.name}: " if len(candidates) > 1 else ""
-        warnings += [f"{who}{text}" for text in judge_differences(baseline.manifest, run.manifest)]
+        if pairing.unanswerable:
+            flags = f"; the runs' flags differ for {pairing.flags_differ:,} of them" if pairing.flags_differ else ""
+            count = counted(pairing.unanswerable, "unanswerable question is", "unanswerable questions are")
+            remarks.append((run.name, f"{count} not compared{flags}"))
+        doubts += [(run.name, text) for text in judge_differences(baseline.manifest, run.manifest)]
         if each.claims is not None and each.claims.doubt is not None:
-            warnings.append(f"{who}{each.claims.doubt}")
+            doubts.append((run.name, each.claims.doubt))
         if pairing.other_question.size:
-            warnings.append(
-                f"{who}the dataset differs: {_some(baseline, pairing.other_question)} have a different "
-                "question under the same id and are not compared"
-            )
+            text = f"the dataset differs: {_some(baseline, pairing.other_question)} have a different question under the"
+            doubts.append((run.name, f"{text} same id and are not compared"))
         sides = ((baseline, pairing.only_first, "baseline"), (run, pairing.only_second, "candidate"))
         alone = [f"{_some(where, rows)} only in the {what}" for where, rows, what in sides if rows.size]
         if alone:
-            warnings.append(f"{who}the dataset differs: {', '.join(alone)}")
+            doubts.append((run.name, f"the dataset differs: {', '.join(alone)}"))
         old, new = baseline.manifest.dataset, run.manifest.dataset
         if old.digest != new.digest:
             digests = f"{short(old.digest)} there, {short(new.digest)} here"
             same = str(old.claims) == str(new.claims)
             what = "the retrieved chunks differ" if same else "the retrieved chunks, or the claims, differ"
-            notes.append(f"{who}{what} (dataset {digests})")
+            remarks.append((run.name, f"{what} (dataset {digests})"))
+    warnings, notes = (_by_run(texts, len(candidates) > 1) for texts in (doubts, remarks))
     for run in (baseline, *candidates):
         if failed := run.manifest.tally.failed_verdicts:
-            verdicts = counted(failed, "failed verdict")
-            warnings.append(f"{run.name} has {verdicts}; intervals cover all values that they could make")
+            text = (
+                f"{run.name} has {counted(failed, 'failed verdict')}; intervals cover all values that they could make"
+            )
+            many = failed >= MANY_FAILED * (failed + run.manifest.tally.verdicts)
+            (warnings if many else notes).append(text)
         if escalated := escalation(run.manifest):
             notes.append(f"{run.name}: {escalated}")
         if run.status not in ("done", "incomplete"):
@@ -315,38 +305,15 @@ def _some(run: Run, rows: Places) -> str:
 _NONE = np.iinfo(np.int64).max
 
 
-def _opening_of(
-    d: Difference, pairing: Pairing, relevant: tuple[int, int], compared: int, another_judge: bool
-) -> Opening:
-    """Say what a difference shows."""
+def _opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], another_judge: bool) -> Opening:
+    """Find what a difference shows; ranks are looked at of metrics that count chunks alone."""
     common: dict[str, Any] = {"candidate": d.candidate, "metric": d.metric, "another_judge": another_judge}
-    if d.finding == "same":
-        rest = f"no difference: {d.metric} is the same on {'all ' if d.n > 1 else ''}{counted(d.n, 'question')}"
-        return Opening(**common, finding="same", rest=rest)
-    size = f"{d.metric} {signed_pair(d.difference, d.interval)}"
-    undecided = d.n - d.wins - d.ties - d.losses
-    unknown = f"; failed verdicts leave {undecided} open" if undecided else ""
-    unknown += f"; {d.n_excluded} others have no value" if d.n_excluded else ""
-    losses, wins, finding = d.losses, d.wins, d.way
-    if finding == "unsure":
-        seen = counted(d.n, "question")
-        least = "" if d.detectable is None else f"; differences under {d.detectable:.3f} cannot be seen with {seen}"
-        if d.too_few:
-            least = "; they are too few to show any"
-        counts = f"{losses} of {seen} lost ({wins} won{unknown})"
-        if d.clear_in_number:
-            counts += ", but in size losses and gains differ by no more than chance explains"
-        counts += least
-        return Opening(**common, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
-    lower, worse = d.difference < 0, finding == "worse"
-    which, n, others = ("lost", losses, f"{wins} won") if worse else ("won", wins, f"{losses} lost")
-    first, told_first = _first_relevant(pairing, d.metric, lower, worse, relevant)
-    doubt = ""
-    if d.p_holm > 0.05:
-        among = f", adjusted for {compared} comparisons" if compared > 1 else ""
-        doubt = f"; the randomisation test does not confirm it (p={d.p_holm:.3g}{among})"
-    rest = f"{finding}: {size}; {n} of {counted(d.n, 'question')} {which} ({others}{unknown}){told_first}{doubt}"
-    return Opening(**common, finding=finding, first_before=first[0], first_after=first[1], rest=rest)
+    if d.finding == "same" or d.way == "unsure":
+        return Opening(**common, finding="same" if d.finding == "same" else "unclear")
+    by_words = words_metric(d.metric) is not None
+    ranks = None if by_words else _first_relevant(pairing, d.metric, d.difference < 0, relevant)
+    before, after = ranks or (None, None)
+    return Opening(**common, finding=d.way, first_before=before, first_after=after, first_known=ranks is not None)
 
 
 def first_relevant(columns: VerdictTable, traces: Places, relevant: int) -> NDArray[np.int64]:
@@ -361,26 +328,16 @@ def first_relevant(columns: VerdictTable, traces: Places, relevant: int) -> NDAr
 
 
 def _first_relevant(
-    pairing: Pairing, metric: str, lower: bool, worse: bool, relevant: tuple[int, int]
-) -> tuple[tuple[int | None, int | None], str]:
-    """Return the median ranks of the first relevant chunk where a metric lost or won, and say them."""
+    pairing: Pairing, metric: str, lower: bool, relevant: tuple[int, int]
+) -> tuple[int | None, int | None] | None:
+    """Return the median ranks of the first relevant chunk where a metric moved; None if all are unknown."""
     before, after = pairing.values(pairing.first.metrics.index(metric))
     with np.errstate(invalid="ignore"):
         moved = np.flatnonzero(after < before if lower else after > before)
     was = first_relevant(pairing.first, pairing.a[moved], relevant[0])
     now = first_relevant(pairing.second, pairing.b[moved], relevant[1])
     known = (was >= 0) & (now >= 0)
-    if not known.any():
-        return (None, None), ""
-    a, b = _median(was[known]), _median(now[known])
-    if a is None:
-        where = "is missing in both" if b is None else f"was missing and is at rank {b}"
-    elif b is None:
-        where = f"was at rank {a} and is missing"
-    else:
-        where = f"stayed at rank {a}" if a == b else f"moved from rank {a} to {b}"
-    whose = "the lost ones" if worse else "the won ones"
-    return (a, b), f"; in {whose} the first relevant chunk {where} (median)"
+    return (_median(was[known]), _median(now[known])) if known.any() else None
 
 
 def _median(ranks: NDArray[np.int64]) -> int | None:

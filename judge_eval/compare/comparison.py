@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.record import Record, Shown
-from judge_eval.runs.folder.records import FORMAT, name_of
+from judge_eval.runs.folder.records import FORMAT, Aggregate, SliceBy, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.slices import SliceFigure
-from judge_eval.safe_text import signed_pair
-from judge_eval.stats import PairDifference, PairedComparison
+from judge_eval.stats import PairedComparison
 
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
 GateOutcome = Literal["passed", "failed", "undecided"]
@@ -66,15 +65,6 @@ class Difference(PairedComparison):
         return self.detectable is None and bool(self.standard_error)
 
     @property
-    def p_shown(self) -> float | None:
-        """`p_holm`; None where it alone would mislead: it is small, and the interval holds 0.
-
-        The test is of differences that are symmetric about 0. Skewed ones whose mean is 0 are not: of ten
-        that fall by .5 in one of ten traces, it rejects in 37 of 100 samples.
-        """
-        return None if self.p_holm <= 0.05 and self.interval is not None and not self.clear else self.p_holm
-
-    @property
     def clear(self) -> bool:
         """Whether the interval leaves 0 out."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
@@ -109,16 +99,12 @@ class Difference(PairedComparison):
 
     @property
     def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
-        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm` and interval."""
+        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm`."""
         if not self.wins and not self.losses and not self.n_open:
             return "same"
-        if self.p_holm > 0.05 or (self.interval is not None and not self.clear):
+        if self.p_holm > 0.05:
             return "unclear"
         return "higher" if self.difference > 0 else "lower"
-
-
-LEAST_SHARED: Final = 0.6
-"""With a smaller share of chunks in both runs, intervals of the parts of a difference are envelopes."""
 
 
 class DifferencePart(Record):
@@ -126,11 +112,25 @@ class DifferencePart(Record):
 
     value: float
     interval: tuple[float, float] | None = None
-    """95%, by whole traces; None under two. If less than `LEAST_SHARED` of the chunks are in both runs, an envelope:
-    it also holds if those of one run alone flip half to twice as often."""
+    """95%, of the same kind as that of the difference, by whole traces; None under two.
+
+    An envelope: it also holds if chunks of one run alone are less often relevant than shared ones, and flip half to
+    twice as often."""
     lower: float | None = None
     """The one-sided 95% lower bound, likewise."""
     upper: float | None = None
+    t_lower: float | None = None
+    """Student's bound, likewise, where it was shown to hold."""
+    t_upper: float | None = None
+    standard_error: float | None = None
+    reach: tuple[float, float] = (0.0, 0.0)
+    """How much further down (<= 0) and up the interval reaches because of chunks of one run alone."""
+
+    @property
+    def wide(self) -> bool:
+        """Whether chunks of one run alone make up more than half of the interval."""
+        low, high = self.interval or (0.0, 0.0)
+        return self.reach[1] - self.reach[0] > 0.5 * (high - low)
 
 
 class Attribution(Record):
@@ -154,39 +154,80 @@ class Attribution(Record):
 
     def is_known(self, part: DifferencePart) -> bool:
         """Tell whether a part's sign does not hang on how often the chunks of one run alone flip."""
-        return self.shared >= LEAST_SHARED or not (part.interval and part.interval[0] < 0 < part.interval[1])
-
-    @property
-    def sentence(self) -> str:
-        """Whose change the difference is, in words."""
-        size, span = signed_pair(abs(self.difference), None).split(" ")[0][1:], ""
-        if self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]:
-            what = f"{self.metric} {'fell' if self.difference < 0 else 'rose'} by {size}"
-            span = " " + signed_pair(0, self.interval).partition(" ")[2]
-        else:
-            what = f"no difference in {self.metric} is shown: {signed_pair(self.difference, self.interval)}"
-        shared = f"{self.shared:.0%} of the chunks have both verdicts"
-        sides = (self.judge, f"by the judge ({self.judges})"), (self.retrieval, "by retrieval")
-        parts = [f"{signed_pair(part.value, part.interval)} {who}" for part, who in sides if self.is_known(part)]
-        if len(parts) == len(sides):
-            return f"{what}{span}: {', '.join(parts)}; {shared}"
-        unknown = [
-            f"{who} {signed_pair(0, part.interval).partition(' ')[2]}"
-            for part, who in reversed(sides)
-            if not self.is_known(part)
-        ]
-        parts.append(f"it cannot be told {'how much ' if parts else 'whether '}{' or '.join(unknown)}")
-        return f"{what}{span}: {', '.join(parts)}, since only {shared}"
+        return not part.wide or part.interval is None or not part.interval[0] < 0 < part.interval[1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOfRuns(PairDifference):
-    """Two runs of a comparison of all pairs, by their places in `Comparison.runs`.
+class PairOfRuns:
+    """Two runs of a comparison of all pairs, by their places in `Comparison.runs`."""
 
-    The difference is that of the second and the first, over the traces that all runs have a value for.
+    first: int
+    second: int
+    difference: float
+    """Mean of the second minus mean of the first, over the traces that all runs have a value for."""
+    p: float
+    """Adjusted for all pairs by Holm's method, in (0, 1]."""
+    metric: str
+
+
+class ReadPoint(Record):
+    """What both runs read within so many words, with the evidence of both."""
+
+    words: int
+    baseline: float
+    candidate: float
+    difference: float
+    interval: tuple[float, float] | None = None
+    """95% of the difference at this point alone."""
+
+
+class CutsFound(Record):
+    """How the documents of a candidate are cut, beside those of the baseline, and what reading them word by word shows.
+
+    Pairs are of the baseline and the candidate.
     """
 
-    metric: str
+    candidate: int = Field(ge=1)
+    """Its place in `Comparison.runs`."""
+    differ: bool
+    """Whether they are cut differently, so that metrics that count chunks are not compared."""
+    share: float | None
+    """Of the chunks whose text both runs retrieved, how many lie in other chunks; None without any."""
+    same: int
+    """Of these chunks, those with the same words in both."""
+    recut: int
+    """And the others."""
+    sampled: bool
+    """Whether some 500 of the traces were held against each other, and not all."""
+    median_words: tuple[float, float]
+    """Of the chunks."""
+    reached: tuple[int, int] | None = None
+    """How many words, or more, the lists have in 90% of the questions; None, as what follows, if they were not read."""
+    budget: int = 0
+    """The largest round number that both reach; 0 if there is none."""
+    repeated: tuple[float, float] | None = None
+    """Which share of the words repeats words further up in its list."""
+    same_text: int = 0
+    """How many common traces have the same words in the same order."""
+    false_support: tuple[int, int] | None = None
+    """Of the chunks that people labelled irrelevant: how many the judge found relevant, and all; None under 10."""
+    validated: tuple[str, ...] | None = ()
+    """The labelled sets that these are of, in `validation.json` beside the runs; None if it cannot be read, empty if
+    they are labels of the runs."""
+    quoted: bool = True
+    """Whether the judges of both quote words of chunks; else evidence cannot be placed."""
+    unquoted: tuple[float, float] | None = None
+    """Which share of each run's supporting verdicts quotes no words of its chunk: all its words are evidence then."""
+    headline: str | None = None
+    """The metric in words that is looked at first; None if there is none."""
+    alone: dict[str, tuple[float, float] | None] = Field(default_factory=dict)
+    """By metric in words the means with the evidence of each run's own verdicts."""
+    curve_of: str | None = None
+    """Which metric the curve is of, without its cutoff."""
+    curve: tuple[ReadPoint, ...] = ()
+    """The means by the words read, from few to many."""
+    by_chunks: dict[str, tuple[float, float] | None] = Field(default_factory=dict)
+    """By metric that counts chunks the means, which are not compared; empty unless the cuts differ."""
 
 
 class Flip(Record):
@@ -214,9 +255,25 @@ class TraceChange(Record):
     flips: tuple[Flip, ...] = ()
     differences: dict[str, float]
     """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
+    searched: tuple[str, str] | None = None
+    """What was searched in the baseline and in the candidate, shortened; None if it is the same."""
     claims_lost: int = 0
     """Claims that are covered in the baseline alone."""
     claims_won: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceDifference(Difference):
+    """A difference in one slice of the traces that a limit is on."""
+
+    by: SliceBy
+    name: str
+    limit: float
+    """The limit on what may be lost."""
+    p_lost: float | None
+    """One-sided p of the hypothesis that no more than the limit was lost; None if there are too few traces for one."""
+    movers: tuple[TraceChange, ...] = ()
+    """The traces of the slice that lost most, if more than the limit was lost."""
 
 
 MOST_MOVERS = 5
@@ -234,11 +291,42 @@ class TraceValue(Record):
     """A sign a rank, as in `TraceChange`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitedDrop:
+    """What was lost, where a limit is on all traces."""
+
+    difference: Difference
+    shared: float | None = None
+    """Across two judges which share of the chunks has both verdicts: the limit is on retrieval's part alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedSlices:
+    """What was lost in the slices that one limit is on."""
+
+    worst: SliceDifference
+    """The one that lost most, of those that failed if any did, else of those that are undecided."""
+    tested: int
+    """How many have traces enough."""
+    too_few: int
+    """And how many have not."""
+    failed: tuple[SliceDifference, ...]
+    undecided: int
+    limited: int
+    """How many slices the gate limits in this candidate; the test of each is corrected for them."""
+    sees: tuple[tuple[SliceDifference, float | None], ...]
+    """Of the largest slice and of the smallest the least drop that is seen, unless one failed."""
+    another_judge: bool
+    """Whether another judge judged the baseline, whose part is not left out."""
+
+
 class Check(Record):
     """What became of one limit."""
 
     kind: LimitKind
     metric: str
+    part: str = ""
+    """The slice that is limited, such as `tag=ids`; `tag`: each slice by tag."""
     run: str
     """The name of the run that was checked."""
     limit: float
@@ -250,13 +338,25 @@ class Check(Record):
     """`undecided`: the traces neither show that the limit was kept nor that it was not."""
     passed: bool
     """Whether this lets the gate pass: `passed`, or undecided where that was allowed."""
-    sentence: str
-    """Which limit, and by how much it was missed or met, or what would decide it."""
+    warns: bool = False
+    """Whether it passes with a warning, because it is undecided."""
+    sees: float | None = None
+    """Of a limit on a change, the least true drop for which it fails in 80 of 100 samples of so many traces; None if
+    there is none, or for another limit."""
     movers: tuple[TraceChange, ...] = ()
     """The traces that lost most, where the check failed against a baseline."""
     worst: tuple[TraceValue, ...] = ()
     """The traces with the worst values, where a limit on the mean failed; if failed verdicts leave it open, traces
     without a value."""
+    baseline: str = Field(default="", exclude=True)
+    """The name of the run that it was compared with, under a limit on a change."""
+    basis: Aggregate | LimitedDrop | LimitedSlices | CutsFound = Field(exclude=True)
+    """What the outcome is about: a mean, what was lost, or documents that are cut differently."""
+
+    @property
+    def title(self) -> str:
+        """The limit as it is written: `max-drop AP@5[tag=ids]=0.1`."""
+        return f"{self.kind} {self.metric}{self.part and f'[{self.part}]'}={self.limit:g}"
 
 
 class Checks(Shown, list[Check]):
@@ -281,20 +381,56 @@ class Opening(Record):
     the baseline; None where the median one has none, or there is no such question."""
     first_after: int | None = None
     """The same in the candidate."""
-    rest: str
-    """The sentence but for whom it is about."""
+    first_known: bool = False
+    """Whether there is such a question, of which no failed verdict hides the rank."""
     another_judge: bool = False
     """Whether another judge judged it: then its scores are worse or better, and perhaps not it."""
 
-    def sentence(self, who: str, *, several: bool = False) -> str:
-        """Return the sentence; `who` is the candidate, named in each sentence if there are several."""
-        if self.finding in ("worse", "better"):
-            return f"{who} {'scores' if self.another_judge else 'is'} {self.rest}"
-        return f"{who}: {self.rest}" if several else self.rest
+
+class WordingAgainst(Record):
+    """One other wording against the baseline's."""
+
+    candidate: int = Field(ge=1)
+    """The place of its run in `Comparison.runs`."""
+    net: float
+    """Its mean minus the baseline's: `more` - `less`."""
+    interval: tuple[float, float] | None = None
+    """95%, of the net."""
+    more: float = Field(ge=0)
+    """What the questions that gain add to the mean."""
+    less: float = Field(ge=0)
+    """What the questions that lose take from it."""
+    questions_more: int = Field(ge=0)
+    questions_less: int = Field(ge=0)
+
+
+class WordingSplit(Record):
+    """A metric's loss in the baseline: 1 - `mean` = `other` + `every`."""
+
+    metric: str
+    mean: float
+    n: int
+    """Questions that all these runs have."""
+    clusters: int | None = None
+    """Conversations, if questions share one."""
+    other: float
+    """What the best of the other wordings that were run finds more, chosen question by question afterwards: at most
+    this is the wording's, since chance counts for it."""
+    other_interval: tuple[float, float] | None = None
+    every: float
+    """What is lost whatever was searched: the retriever's or the corpus's."""
+    every_interval: tuple[float, float] | None = None
+    against: tuple[WordingAgainst, ...]
 
 
 class Comparison(Shown, Record):
-    """Two runs or more on the same traces; the first is the baseline."""
+    """Two runs or more on the same traces; the first is the baseline.
+
+    `print(comparison)` shows what `judge-eval compare` prints.
+    """
+
+    def __str__(self) -> str:
+        return repr(self) if Shown.print_ is None else Shown.print_(self)
 
     v: int = FORMAT
     runs: tuple[RunRef, ...]
@@ -306,15 +442,19 @@ class Comparison(Shown, Record):
     """How many traces each candidate has in common with the baseline."""
     only_baseline: tuple[int, ...]
     only_candidate: tuple[int, ...]
-    sentences: tuple[str, ...] = ()
-    """What is to be said first, a sentence a candidate, each under its name."""
     openings: tuple[Opening, ...] = ()
-    """What these sentences say, of each candidate that has a value in common with the baseline."""
+    """What is to be said first, of each candidate that has a value in common with the baseline."""
     differences: tuple[Difference, ...]
     attributions: tuple[Attribution, ...] = ()
     """Whose change each difference is, of each candidate that another judge judged than the baseline."""
+    cuts: tuple[CutsFound, ...] = Field(default=(), exclude_if=lambda cuts: not cuts)
+    """Of each candidate whose documents are, or may be, cut differently, or that is compared in words."""
+    wordings: tuple[WordingSplit, ...] = Field(default=(), exclude_if=lambda splits: not splits)
+    """By metric which part of the baseline's loss is the wording's, where runs searched in other words."""
     slices: tuple[SliceFigure, ...] = ()
     """The change of each metric by slice of the traces, where it was asked for."""
+    limited: tuple[SliceDifference, ...] = ()
+    """The differences in slices that a gate limits."""
     pairs: tuple[PairOfRuns, ...] = ()
     """All pairs of three runs or more."""
     changed: tuple[dict[Change, int], ...]
@@ -331,11 +471,9 @@ class Comparison(Shown, Record):
         """The run the others are compared with."""
         return self.runs[0]
 
-    @property
-    def claims_told(self) -> list[str]:
-        """What was won and lost of the claims, a sentence a candidate, each under its name."""
-        several = len(self.runs) > 2
-        return [(f"{self.runs[c.candidate].name}, " if several else "") + c.sentence for c in self.claims]
+    def cuts_of(self, candidate: int = 1) -> CutsFound | None:
+        """Return how the documents of a candidate are cut; None if as in the baseline, and nothing counts words."""
+        return next((each for each in self.cuts if each.candidate == candidate), None)
 
     def of(self, candidate: int = 1) -> Iterator[Difference]:
         """Yield the differences of one candidate, metric by metric."""

@@ -10,7 +10,7 @@ from judge_eval.errors import RunError
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.stats.randomisation import exact_sign_flip
+from judge_eval.stats.paired import exact_sign_flip
 
 
 class Drift(Record):
@@ -33,7 +33,7 @@ class Drift(Record):
     """What the flips do to the means, and the traces that changed."""
 
 
-def measure_drift(before: Run, after: Run, *, seed: int = 0) -> Drift:
+def measure_drift(before: Run, after: Run) -> Drift:
     """Compare two runs of one judge on the same chunks.
 
     If the judge did not change, it is chance which of the two runs a reply was given in, so that the net flips of a
@@ -70,7 +70,7 @@ def measure_drift(before: Run, after: Run, *, seed: int = 0) -> Drift:
         replies=len(flips),
         leaning=int(np.count_nonzero(values)),
         p=exact_sign_flip(values),
-        comparison=compare(before, after, seed=seed),
+        comparison=compare(before, after),
     )
 
 

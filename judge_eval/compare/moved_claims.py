@@ -2,19 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from judge_eval.compare.pairing import Pairing
+from judge_eval.metrics.words import WordCounts
 from judge_eval.record import Record
-from judge_eval.runs.columns.verdict_table import cluster_codes
+from judge_eval.runs.columns.verdict_table import Places, cluster_codes
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.safe_text import counted, shortened, signed_pair
+from judge_eval.safe_text import counted, shortened
 from judge_eval.stats import mean_interval
 
 _COUNTED: Final = (
@@ -40,6 +41,8 @@ class ClaimChange(Record):
     before: str
     """What the baseline's chunks say of it, a sign a rank, as `JudgedClaim.signs` draws them."""
     after: str
+    read: tuple[int | None, int | None] | None = None
+    """After how many words of either list its evidence has been read, None if never; None if the cuts are the same."""
 
 
 class ShareMoved(Record):
@@ -81,6 +84,9 @@ class ClaimsMoved(Record):
     """The ids of some of them, three at most."""
     share: ShareMoved | None = None
     """None where no claim is known in both."""
+    words: int | None = None
+    """Within how many words of a list a claim must be read, with the evidence of both runs, to be covered; None if the
+    documents are cut alike, so that a chunk that supports it covers it."""
     changes: tuple[ClaimChange, ...] = ()
     """Lost ones first, vital ones before others; at most `NAMED_CLAIMS`."""
 
@@ -94,29 +100,44 @@ class ClaimsMoved(Record):
         traces = counted(self.differing, "trace")
         return f"the claims differ in {traces} ({which}): the judged claims are not the same there"
 
-    @property
-    def sentence(self) -> str:
-        """What was won and lost, in words: counts, and the share covered with its interval."""
-        both = self.lost + self.won + self.covered + self.missed
-        sentence = (
-            f"claims: {self.lost:,} lost ({self.lost_vital:,} vital), {self.won:,} won ({self.won_vital:,} "
-            f"vital), of {both:,} known in both"
-        )
-        if self.share is not None:
-            size = signed_pair(self.share.difference, self.share.interval)
-            sentence += f"; share covered {self.share.before:.3f} before, {self.share.after:.3f} after, {size}"
-        notes = [f"{self.unknown:,} unknown in one run"] if self.unknown else []
-        notes += [f"{self.unpaired:,} in only one run"] if self.unpaired else []
-        if self.not_judged:
-            traces = "1 trace" if self.not_judged == 1 else f"{self.not_judged:,} traces"
-            notes.append(f"{traces} not judged by claims in one run")
-        return "; ".join([sentence, *notes])
+
+class ListClaims(NamedTuple):
+    """After how many words the lists of a run show the evidence of both runs for each claim."""
+
+    starts: Places
+    """Where the claims of each trace begin."""
+    full: WordCounts
+    """Of each claim, infinite if never."""
+    possible: WordCounts
+    """The least that it could be, whatever failed verdicts would have said."""
+
+
+class ReadClaims(NamedTuple):
+    """Where two runs read claims, pair by pair."""
+
+    words: int
+    """A claim is covered if it is read within so many."""
+    before: ListClaims
+    after: ListClaims
+
+    def at(self, pair: int, *places: int) -> tuple[str, tuple[int | None, int | None]]:
+        """Return what became of a claim, at these places of both references, and after how many words it is read."""
+        covered, read = list[bool | None](), list[int | None]()
+        for side, place in zip((self.before, self.after), places, strict=True):
+            at = side.starts[pair] + place
+            sure, possible = side.full[at] <= self.words, side.possible[at] <= self.words
+            covered.append(bool(sure) if sure == possible else None)
+            read.append(int(side.full[at]) if np.isfinite(side.full[at]) else None)
+        return _kind(covered[0], covered[1]), (read[0], read[1])
 
 
 def moved_claims(
-    pairing: Pairing, before: Run, after: Run, candidate: int
+    pairing: Pairing, before: Run, after: Run, candidate: int, read: ReadClaims | None = None
 ) -> tuple[ClaimsMoved | None, NDArray[np.int64]]:
-    """Hold the claims of common traces against each other; a claim is the same where id and text are."""
+    """Hold the claims of common traces against each other; a claim is the same where id and text are.
+
+    A claim is covered by a chunk that supports it or, if `read` says where claims are read, by words of either list.
+    """
     # Returns also the places of the pairs in which a claim was won or lost; None if no pair was judged by claims.
     counts = Counter[str]()
     changes: list[ClaimChange] = []
@@ -138,19 +159,24 @@ def moved_claims(
         words = [[(claim.text, claim.vital) for claim in side.claims] for side in (old.claims, new.claims)]
         if words[0] != words[1]:
             differing.append(new.trace_id)
+        order = [[(claim.id, claim.text) for claim in side.claims] for side in (old.claims, new.claims)]
         for claim, now in paired_claims(old, new):
-            kind = _kind(claim, now)
+            kind, at = _kind_by_chunks(claim, now), None
+            if read is not None:
+                key = claim.claim.id, claim.claim.text
+                kind, at = read.at(place, *(side.index(key) for side in order))
             counts[kind] += 1
             if kind != "unknown":
                 known.append((place, kind in ("covered", "lost"), kind in ("covered", "won")))
             if kind in ("lost", "won"):
                 counts[f"{kind}_vital"] += claim.claim.vital
-            if (change := change_of_claim(old, claim, now)) is not None:
-                changes.append(change)
+            if (change := change_of_claim(old, claim, now, kind)) is not None:
+                changes.append(change.replace(read=at))
     if not by_claims:
         return None, nowhere
     moved = ClaimsMoved(
         candidate=candidate,
+        words=None if read is None else read.words,
         changes=tuple(worst_first(changes)[:NAMED_CLAIMS]),
         share=_share(pairing, known),
         differing=len(differing),
@@ -180,7 +206,8 @@ def _share(pairing: Pairing, known: list[tuple[int, bool, bool]]) -> ShareMoved 
 
 def claim_changes(old: TraceResult, new: TraceResult) -> list[ClaimChange]:
     """Describe the claims of a trace that were won or lost, the worst first."""
-    changes = (change_of_claim(old, was, now) for was, now in paired_claims(old, new))
+    pairs = paired_claims(old, new)
+    changes = (change_of_claim(old, was, now, _kind_by_chunks(was, now)) for was, now in pairs)
     return worst_first([change for change in changes if change is not None])
 
 
@@ -192,9 +219,8 @@ def paired_claims(old: TraceResult, new: TraceResult) -> Iterator[tuple[JudgedCl
             yield was, now
 
 
-def change_of_claim(old: TraceResult, was: JudgedClaim, now: JudgedClaim) -> ClaimChange | None:
+def change_of_claim(old: TraceResult, was: JudgedClaim, now: JudgedClaim, kind: str) -> ClaimChange | None:
     """Describe a claim that was won or lost; None of others."""
-    kind = _kind(was, now)
     if kind not in ("lost", "won"):
         return None
     return ClaimChange(
@@ -213,11 +239,14 @@ def worst_first(changes: list[ClaimChange]) -> list[ClaimChange]:
     return sorted(changes, key=lambda change: (change.kind != "lost", not change.vital))
 
 
-def _kind(was: JudgedClaim, now: JudgedClaim) -> str:
-    covers = was.cover, now.cover
-    if "unknown" in covers:
+def _kind_by_chunks(was: JudgedClaim, now: JudgedClaim) -> str:
+    before, after = (None if each.cover == "unknown" else each.cover == "covered" for each in (was, now))
+    return _kind(before, after)
+
+
+def _kind(before: bool | None, after: bool | None) -> str:
+    if before is None or after is None:
         return "unknown"
-    before, after = (cover == "covered" for cover in covers)
     if before == after:
         return "covered" if before else "missed"
     return "lost" if before else "won"

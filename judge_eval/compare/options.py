@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from judge_eval.settings import Setting, check
 
-OnUndecided: TypeAlias = Literal["pass", "fail"]
+Undecided: TypeAlias = Literal["fail", "warn", "pass"]
 GateOn: TypeAlias = Literal["retrieval", "total"]
 _setting = partial(Setting, panel="Gate", env=True, file=True)
 _limits = partial(_setting, metavar="METRIC=VALUE", type=list[str] | None, read=tuple)
@@ -33,7 +33,11 @@ class Gates:
     ] = ()
     max_drop: Annotated[
         tuple[str, ...],
-        _limits("Fail if the mean is shown to have become worse by more than this; repeatable.", common=True),
+        _limits(
+            "Fail if the mean is shown to have become worse by more than this; of one slice `AP@5[tag=NAME]=0.1`, of "
+            "each slice of a kind `AP@5[tag]=0.1`; repeatable.",
+            common=True,
+        ),
     ] = ()
     non_inferior: Annotated[
         tuple[str, ...],
@@ -41,16 +45,13 @@ class Gates:
             "Fail unless the mean is shown to have become worse by less than this; repeatable.", metavar="METRIC=MARGIN"
         ),
     ] = ()
-    strict: Annotated[
-        bool, Setting("Let --max-drop fail by the change itself, and by what is undecided.", panel="Gate")
-    ] = False
-    on_undecided: Annotated[
-        OnUndecided | None,
+    undecided: Annotated[
+        Undecided,
         _setting(
-            "Result of a limit if the data are inconclusive: `fail` under --strict, else `pass` with a "
-            "warning; --non-inferior never passes."
+            "Result of a limit if the data are inconclusive: it fails, passes with a warning, or passes; "
+            "--non-inferior never passes."
         ),
-    ] = None
+    ] = "warn"
     gate_on: Annotated[
         GateOn,
         _setting(

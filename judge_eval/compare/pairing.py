@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.columns.verdict_table import Hashes, Places, VerdictTable, find_ids
+from judge_eval.runs.columns.verdict_table import Places, VerdictTable, find_ids, stated_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,10 @@ class Pairing:
     only_second: Places
     other_question: Places
     """Places in the first run whose id stands for another question in the second; those are not paired."""
+    unanswerable: int = 0
+    """How many pairs are left out because nothing answers the question, as one of the runs says."""
+    flags_differ: int = 0
+    """In how many of these the other run says nothing of the kind."""
 
     def __len__(self) -> int:
         return len(self.a)
@@ -49,18 +53,18 @@ def pair_traces(first: VerdictTable, second: VerdictTable) -> Pairing:
         a, b = np.concatenate([a, more_a]), np.concatenate([b, more_b])
         left = left[~np.isin(left, more_a)]
         open_second = open_second[~np.isin(open_second, more_b)]
-    return Pairing(first, second, a, b, left, open_second, other)
+    here, there_too = first.unanswerable[a], second.unanswerable[b]
+    out = here | there_too
+    left = left[~first.unanswerable[left]]
+    open_second = open_second[~second.unanswerable[open_second]]
+    counts = int(out.sum()), int((here != there_too).sum())
+    return Pairing(first, second, a[~out], b[~out], left, open_second, other, *counts)
 
 
 def _by_question(first: VerdictTable, second: VerdictTable, left: Places, free: Places) -> tuple[Places, Places]:
-    first_questions, of_left = _once(first.questions[left])
-    second_questions, of_free = _once(second.questions[free])
+    first_questions, of_left = stated_once(first.questions[left])
+    second_questions, of_free = stated_once(second.questions[free])
     _, at_left, at_free = np.intersect1d(first_questions, second_questions, assume_unique=True, return_indices=True)
     rows, partners = left[of_left[at_left]], free[of_free[at_free]]
     order = np.argsort(rows)
     return rows[order], partners[order]
-
-
-def _once(questions: Hashes) -> tuple[Hashes, Places]:
-    unlike, places, counts = np.unique(questions, return_index=True, return_counts=True)
-    return unlike[counts == 1], places[counts == 1]

@@ -3,16 +3,18 @@
 import pkgutil
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from types import UnionType
 from typing import Any
 
 from judge_eval import registry
 from judge_eval.data import collection
 from judge_eval.data import shapes as modules
-from judge_eval.data.files.values import WHERE
-from judge_eval.data.mapping import dig
+from judge_eval.data.files.values import WHERE, WHOLE, decode_list, is_missing, is_number, is_urls, side_by_side
+from judge_eval.data.mapping import dig, numbered_columns
 from judge_eval.data.remarks import OnRemark
-from judge_eval.data.shapes.chunks import TEXT
+from judge_eval.data.shapes.chunks import FILE_NAME, TEXT, same_texts
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 from judge_eval.safe_text import type_of
@@ -51,6 +53,9 @@ def _installed(name: str) -> Shape:
 def choose_shape(records: Sequence[Mapping[str, Any]], name: str, on_remark: OnRemark = None) -> Shape:
     """Choose the one shape that fits the first records of the file `name`; else name the nearest."""
     candidates = fitting(records, on_remark)
+    if len(candidates) > 1:
+        without = [{key: value for key, value in record.items() if not is_urls(value)} for record in records]
+        candidates = [shape for shape in candidates if shape.fits(_keys(without))] or candidates
     keys = _keys(records)
     if len(candidates) == 1:
         return candidates[0]
@@ -83,27 +88,54 @@ def _keys(records: Sequence[Mapping[str, Any]]) -> Keys:
 
 
 RETRIEVED = re.compile(
-    r"(?:^|_)(?:chunks|contexts|passages|documents|docs|nodes|hits|retrieved|retrievals?|search_results)(?:_|$)"
+    r"(?:^|_)(?:chunks|contexts?|passages|documents|docs|nodes|hits|retrieved|retrievals?|search_results)(?:_|$)"
 )
-"""Names of lists that may hold the chunks."""
+"""Names of fields that may hold the chunks."""
 BESIDE = re.compile(r"reference|ground|gold|expected|relevant|positive|negative|(?:^|_)(?:ids?|scores?)$")
-"""Names of lists that are not the chunks."""
+"""Names of fields that do not."""
 
 
-def check_one_list(records: Sequence[Mapping[str, Any]], shape: Shape, name: str) -> None:
-    """Check that records of a known shape have only one list that may hold the chunks."""
-    lists: dict[str, Any] = {}
+def check_one_list(records: Sequence[Mapping[str, Any]], shape: Shape, name: str, *, by_id: bool) -> None:
+    """Check that records of a known shape have only one field that may hold the chunks.
+
+    Lists of URLs do not, unless the chunks are joined `by_id`.
+    """
+    lists = _lists(records)
+    urls = [] if by_id else [key for key, value in lists.items() if is_urls(value)]
+    own = [key for key in lists if key in shape.lists | shape.known and key not in urls]
+    others = [key for key in lists if key not in shape.lists | shape.known and key not in urls]
+    if not own and (read := [key for key in urls if key in shape.lists]):
+        fault = f"`{read[0]}` holds URLs, not passages; give their texts with {option('corpus')}, or name the field"
+        where = ", ".join(option("map", {"chunks": key}) for key in others) or option("map", {"chunks": "..."})
+        raise DataError(f"{fault} that holds passages: {where}", file=name)
+    rivals = [*(own if others or len(shape.lists & set(own)) > 1 else ()), *others]
+    if len(rivals) > 1 and any(not same_texts(lists[rivals[0]], lists[key]) for key in rivals[1:]):
+        choices = ", ".join(option("map", {"chunks": key}) for key in rivals)
+        raise DataError(f"{len(rivals)} fields may hold the chunks; name one: {choices}", file=name)
+
+
+def _lists(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return by name the first list of each field that may hold the chunks."""
+    lists: dict[str, list[Any]] = {}
     for record in records:
         for key, value in record.items():
-            texts = isinstance(value, list) and value and all(isinstance(v, str | Mapping) for v in value)
-            if texts and RETRIEVED.search(words := snake(key)) and not BESIDE.search(words):
-                lists.setdefault(key, value)
-    own = [key for key in lists if key in shape.lists | shape.known]
-    others = [key for key in lists if key not in own]
-    rivals = [*(own if others or shape.name == "documents" else ()), *others]
-    if len(rivals) > 1 and any(lists[key] != lists[rivals[0]] for key in rivals):
-        choices = ", ".join(option("map", {"chunks": key}) for key in rivals)
-        raise DataError(f"{len(rivals)} lists may hold the chunks; name one: {choices}", file=name)
+            if RETRIEVED.search(words := snake(key)) and not BESIDE.search(words):
+                listed = _listed(value, words)
+                if listed and all(isinstance(item, str | Mapping) for item in listed):
+                    lists.setdefault(key, listed)
+    return lists
+
+
+def _listed(value: Any, words: str) -> list[Any]:
+    if isinstance(value, str):
+        bare = value.strip()
+        if bare.startswith("[") and bare.endswith("]"):
+            with suppress(DataError):
+                value = decode_list(value, words, WHOLE)
+        elif words in ("context", "contexts") and " " in bare:
+            return [bare]
+    value = side_by_side(value)
+    return value if isinstance(value, list) else []
 
 
 def snake(key: str) -> str:
@@ -118,33 +150,83 @@ def any_fits(record: Mapping[str, Any]) -> bool:
     return ours or bool(fitting([record]))
 
 
-LIKELY: Mapping[str, re.Pattern[str]] = {
-    "query": re.compile(r"quer|question|input|prompt|ask|frage|utterance|instruction"),
-    "chunks": re.compile(r"chunk|context|passage|document|docs|retriev|source|node|hit|result|evidence"),
-    "reference": re.compile(r"reference|ground|truth|expected|gold|target|answer|label|ideal"),
+_OTHER = r"(?:^|_)(?:ids?|type|kind|count|n|tokens?|language|category|model|time|latency|session|urls?|scores?)$"
+"""Ends of names that say something about a field of ours, and do not hold it."""
+_GOLD = r"reference|ground|truth|expected|gold|target|ideal"
+LIKELY: Mapping[str, tuple[re.Pattern[str], re.Pattern[str]]] = {
+    "query": (re.compile(r"quer|question|input|prompt|ask|frage|utterance|instruction"), re.compile(_OTHER)),
+    "chunks": (
+        re.compile(r"chunk|context|passage|document|docs|retriev|source|node|hit|result"),
+        re.compile(rf"{_GOLD}|answer|evidence|relevant|positive|negative|{_OTHER}"),
+    ),
+    "reference": (
+        re.compile(rf"{_GOLD}|answer|label"),
+        re.compile(
+            rf"generat|response|predict|actual|bot|output|chunk|context|passage|document|docs|evidence|source|{_OTHER}"
+        ),
+    ),
 }
-"""Likely names of our fields in other tools' data."""
+"""By field of ours: likely names in other tools' data, and names that are never meant."""
+_LOGGED = re.compile(r"latency|session|duration|elapsed|tokens?(?:_|$)|(?:^|_)cost(?:_|$)|feedback")
+"""Names of fields in logs of a system in use, where `answer` is what it generated."""
+_LIKELIER: Mapping[str, re.Pattern[str]] = {
+    "query": re.compile(r"quer|question"),
+    "chunks": re.compile(r"retriev"),
+    "reference": re.compile(_GOLD),
+}
+"""Names that are more likely than others."""
 
 
 def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Guess by name and kind of value which keys hold the question, the chunks and the reference."""
+    """Guess by name and kind of value which keys hold the question, the chunks and the reference.
+
+    Numbered columns of passages (`context_1`, `context_2`) are one guess (`context_*`).
+    """
     kinds: dict[str, Any] = {}
     for record in records:
         for key in keys_of(record):
             value = dig(record, key)
-            if value is not None:
+            if not is_missing(value) and not is_urls(value):
                 kinds.setdefault(key, value)
+    words = {key: snake(key.rpartition(".")[2]) for key in kinds}
+    logged = any(_LOGGED.search(name) for name in words.values())
     guess: dict[str, str] = {}
-    for field, names in LIKELY.items():
-        wanted = list if field == "chunks" else str
-        fitting = [key for key in sorted(kinds) if isinstance(kinds[key], wanted | str) and key not in guess.values()]
-        named = [key for key in fitting if names.search(key.rpartition(".")[2].lower())]
-        best = [key for key in named if isinstance(kinds[key], wanted)] or named
-        if not best and field == "chunks":
-            best = [key for key in fitting if isinstance(kinds[key], list) and kinds[key]]
-        if best:
-            guess[field] = best[0]
+    for field, (names, others) in LIKELY.items():
+        wanted: type | UnionType = list if field == "chunks" else str
+        if field == "reference":
+            wanted = str | list
+        open_ = [
+            key
+            for key in sorted(kinds)
+            if isinstance(kinds[key], wanted | str) and key not in guess.values() and not others.search(words[key])
+        ]
+        if field == "chunks":
+            open_ = [key for key in open_ if not _no_passages(kinds[key])]
+        named = [key for key in open_ if names.search(words[key])]
+        if field == "reference" and logged:
+            named = [key for key in named if _LIKELIER["reference"].search(words[key])]
+        rows = numbered_columns(named) if field == "chunks" else {}
+        if rows:
+            guess[field] = next(iter(rows))
+            continue
+        likelier = _LIKELIER.get(field, names)
+        named.sort(key=lambda key: (not isinstance(kinds[key], wanted), not likelier.search(words[key])))
+        if not named and field == "chunks":
+            named = [key for key in open_ if isinstance(kinds[key], list) and kinds[key]]
+        if named:
+            first = named[0]
+            guess[field] = f"{first}.0" if field == "reference" and isinstance(kinds[first], list) else first
     return guess
+
+
+def _no_passages(value: Any) -> bool:
+    """Tell whether a value is numbers, ids or names of files, and no passage."""
+    items = value if isinstance(value, list) else [value]
+    return bool(items) and all(
+        isinstance(item, int | float)
+        or (isinstance(item, str) and bool(FILE_NAME.fullmatch(item.strip()) or is_number(item)))
+        for item in items
+    )
 
 
 def _nearest(keys: Keys, records: Sequence[Mapping[str, Any]]) -> str:
@@ -155,6 +237,8 @@ def _nearest(keys: Keys, records: Sequence[Mapping[str, Any]]) -> str:
     guess = likely_map(records)
     where = f"perhaps with {option('map', guess)}" if guess else f"with {WHERE}"
     advice = f"map the fields, {where}, or give {option('format')}"
+    if "chunks" not in guess and "query" in guess:
+        advice += "; no field seems to hold what was retrieved"
     return f"the nearest is {shape.name} ({shape.title}), which also knows {wanted}; {advice}"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval import limits
+from judge_eval.conversation import PlainTurn, transcript, turns_of
 from judge_eval.data.files.jsonl import json_of_line
 from judge_eval.data.files.opening import reading_file, steady
 from judge_eval.digest import digest_json
@@ -14,9 +15,9 @@ from judge_eval.errors import DataError
 from judge_eval.objects import number_text
 from judge_eval.quotes import stands_in, uncovered
 from judge_eval.safe_text import shortened
-from judge_eval.schema import Claim, Trace
+from judge_eval.schema import NO_CONVERSATION, Claim, Trace, Turn
 
-_Key: TypeAlias = tuple[str, str | None]
+_Key: TypeAlias = tuple[str, str | None, str]
 _IMPORTANCE = {"vital": True, "okay": False, "ok": False}
 
 
@@ -29,6 +30,8 @@ class ClaimsEntry:
     reference: str | None
     """The reference; None where the claims are those of every reference to the question."""
     claims: tuple[Claim, ...]
+    history: tuple[PlainTurn, ...] = ()
+    """The conversation before the question."""
     qid: str | None = None
     """The id of the trace, where the entry names one and no reference."""
     line: int = 0
@@ -36,7 +39,7 @@ class ClaimsEntry:
 
 
 class ClaimsFile:
-    """Claims by question and reference, as one JSON object a line.
+    """Claims by question (with the conversation before it) and reference, as one JSON object a line.
 
     A line holds `query`, `reference` and `claims`, each with `text` and perhaps `id`, `vital` and
     `quote`; or, as AutoNuggetizer writes them, `qid`, `query` and `nuggets`, each with `text` and
@@ -51,7 +54,8 @@ class ClaimsFile:
         for entry in self.entries:
             first = entry
             if entry.query is not None:
-                first = self._by_question.setdefault((entry.query, entry.reference), entry)
+                key = (entry.query, entry.reference, transcript(entry.history))
+                first = self._by_question.setdefault(key, entry)
             if entry.qid is not None and first is entry:
                 first = self._by_id.setdefault(entry.qid, entry)
             if first is not entry:
@@ -62,14 +66,15 @@ class ClaimsFile:
     def digest(self) -> str:
         """64 hexadecimal digits over the claims; order, spacing and quotes do not change it."""
         rows = [
-            [entry.query, entry.reference, entry.qid, [[c.id, c.text, c.vital] for c in entry.claims]]
+            [entry.query, entry.reference, entry.qid, [[c.id, c.text, c.vital] for c in entry.claims], *entry.history]
             for entry in self.entries
         ]
         return digest_json(sorted(rows, key=str))
 
     def find(self, trace: Trace) -> tuple[Claim, ...] | None:
         """Return the claims of a trace: by question and reference, else by the question, else by its id."""
-        entry = self._by_question.get((trace.query, trace.reference)) or self._by_question.get((trace.query, None))
+        keys = ((trace.query, reference, trace.conversation) for reference in (trace.reference, None))
+        entry = next((entry for key in keys if (entry := self._by_question.get(key))), None)
         entry = entry or self._by_id.get(trace.id)
         if entry is not None and entry.query is not None and entry.query.split() != trace.query.split():
             raise DataError(
@@ -87,8 +92,9 @@ class ClaimsFile:
         if claims is None:
             if trace.claims is not None:
                 return trace
+            after = " after this conversation" if trace.history else ""
             raise DataError(
-                f"{self.name} has no claims of this question and reference; `judge-eval claims` adds what is "
+                f"{self.name} has no claims of this question and reference{after}; `judge-eval claims` adds what is "
                 "missing and leaves the rest as it is",
                 field="claims",
             )
@@ -105,9 +111,10 @@ def read_claims(path: str | Path) -> ClaimsFile:
     return ClaimsFile(_entries(data, name), name)
 
 
-def claims_line(query: str, reference: str, claims: Sequence[Claim]) -> str:
+def claims_line(query: str, reference: str, claims: Sequence[Claim], history: Sequence[Turn] = ()) -> str:
     """Write the claims of a reference as a line, with what of the reference stands in no quote."""
     row: dict[str, Any] = {
+        **({"history": [turn.model_dump() for turn in history]} if history else {}),
         "query": query,
         "reference": reference,
         "claims": [claim.model_dump(mode="json") for claim in claims],
@@ -149,7 +156,10 @@ def _entry(row: Any, number: int) -> ClaimsEntry:
             raise DataError(
                 f"the quote of claim {claim.id} is not in the reference; correct it or leave it out", field=field
             )
-    return ClaimsEntry(query, reference, claims, qid if reference is None else None, number)
+    conversation = turns_of(row.get("history") or [])
+    if conversation is None:
+        raise DataError(NO_CONVERSATION, field="history")
+    return ClaimsEntry(query, reference, claims, tuple(conversation.turns), qid if reference is None else None, number)
 
 
 def _text(row: Mapping[str, Any], field: str) -> str | None:

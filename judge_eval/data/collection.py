@@ -3,11 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from judge_eval import limits
 from judge_eval.data.files.containers import kind_of, rows
@@ -16,6 +16,7 @@ from judge_eval.data.files.opening import first_line, head_of, reading_file, ste
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
+from judge_eval.files import read_named
 from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.spelling import option
 
@@ -27,7 +28,13 @@ def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str,
     """Read judgments by query and document: lines of query, iteration, document, grade."""
     # Empty lines and lines that begin with `#` are skipped. A negative grade means "in the pool, unjudged".
     qrels: dict[str, dict[str, int]] = {}
-    name = name or str(path)
+    for line, query, document, grade in judgments_in(path, name or str(path)):
+        put_once(qrels, query, document, grade, name or path, line)
+    return qrels
+
+
+def judgments_in(path: Path | str, name: str) -> Iterator[tuple[int, str, str, int]]:
+    """Yield the judgments of a file: line, query, document, grade."""
     for line, fields in _lines(path, name):
         if len(fields) != 4:
             raise DataError(
@@ -35,8 +42,7 @@ def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str,
             )
         if not WHOLE.fullmatch(fields[3]):
             raise DataError(f"{fields[3]!r} is not a whole number", file=name, line=line, field="grade")
-        _put(qrels, fields[0], fields[2], int(fields[3]), name, line)
-    return qrels
+        yield line, fields[0], fields[2], int(fields[3])
 
 
 def read_run(path: Path | str) -> dict[str, dict[str, float]]:
@@ -54,7 +60,7 @@ def read_run(path: Path | str) -> dict[str, dict[str, float]]:
             score = math.nan
         if math.isnan(score) or "_" in fields[4]:
             raise DataError(f"{fields[4]!r} is not a number", file=str(path), line=line, field="score")
-        _put(run, fields[0], fields[2], score, path, line)
+        put_once(run, fields[0], fields[2], score, path, line)
     return run
 
 
@@ -71,7 +77,8 @@ def _lines(path: Path | str, name: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, fields
 
 
-def _put(table: dict[str, dict[str, T]], query: str, document: str, value: T, path: Path | str, line: int) -> None:
+def put_once(table: dict[str, dict[str, T]], query: str, document: str, value: T, path: Path | str, line: int) -> None:
+    """Add a value by query and document; raises `DataError` if there is one."""
     row = table.setdefault(query, {})
     if document in row:
         raise DataError(f"document {document!r} occurs twice for query {query!r}", file=str(path), line=line)
@@ -109,26 +116,54 @@ def corpus_file(folder: Path) -> Path | None:
     return _first(folder, *names, "llm4eval_document*")
 
 
-def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
-    """Read a corpus into memory; with `wanted` only these ids."""
-    # JSON Lines, JSON, CSV, TSV or Parquet with an id (`_id`, `id`, `doc_id`), a text, perhaps a title; TSV
-    # of id and text without a header; a JSON object of texts by id; or a folder that holds one of these as
-    # `corpus.*` or `collection.tsv`, or the files of MS MARCO v2. Ids must differ.
-    files = [path]
-    if path.is_dir():
-        file = corpus_file(path)
-        files = [file] if file is not None else sorted(path.glob(f"{MS_MARCO}_*"))
-        if not files:
-            raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
-    chunks: dict[str, tuple[str | None, str]] = {}
+class CorpusChunk(NamedTuple):
+    """One chunk of a corpus, and where it stands."""
+
+    file: Path
+    line: int | None
+    key: str
+    """Its id; several chunks of a corpus may have one."""
+    title: str | None
+    text: str
+
+
+def corpus_files(path: Path) -> list[Path]:
+    """Return the files of a corpus.
+
+    It is JSON Lines, JSON, CSV, TSV or Parquet with an id (`_id`, `id`, `doc_id`), a text, perhaps a title; TSV of id
+    and text without a header; a JSON object of texts by id; or a folder that holds one of these as `corpus.*` or
+    `collection.tsv`, or the files of MS MARCO v2.
+
+    Raises:
+        DataError: The folder holds no corpus.
+    """
+    if not path.is_dir():
+        return [path]
+    file = corpus_file(path)
+    files = [file] if file is not None else sorted(path.glob(f"{MS_MARCO}_*"))
+    if not files:
+        raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
+    return files
+
+
+def corpus_chunks(files: Iterable[Path]) -> Iterator[CorpusChunk]:
+    """Read the chunks of a corpus, one after the other."""
     for file in files:
         with steady(file) as plain:
             for key, title, text, line in _entries(plain, str(file)):
-                if wanted is not None and key not in wanted:
-                    continue
-                if key in chunks:
-                    raise DataError(f"the id {key!r} occurs twice in the corpus", file=str(file), line=line)
-                chunks[key] = (title, text)
+                yield CorpusChunk(file, line, key, title, text)
+
+
+def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
+    """Read a corpus, whose ids must differ, into memory; with `wanted` only these ids."""
+    files = corpus_files(path)
+    chunks: dict[str, tuple[str | None, str]] = {}
+    for file, line, key, title, text in corpus_chunks(files):
+        if wanted is not None and key not in wanted:
+            continue
+        if key in chunks:
+            raise DataError(f"the id {key!r} occurs twice in the corpus", file=str(file), line=line)
+        chunks[key] = (title, text)
     return Corpus(chunks, str(files[0] if len(files) == 1 else path))
 
 
@@ -349,7 +384,7 @@ def _ranked(path: Path) -> Ranked:
 
 def _json_tables(path: Path) -> dict[str, dict[str, float]]:
     with reading_file(path):
-        text = path.read_bytes()
+        text = read_named(path)
     try:
         data = json.loads(text, object_pairs_hook=single_keys)
         return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
@@ -375,7 +410,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
             grade = int(text)
         except ValueError:
             raise DataError("a judgment is a query, a document, a grade", file=str(path), line=number) from None
-        _put(judgments, query, doc, grade, path, number)
+        put_once(judgments, query, doc, grade, path, number)
     return judgments
 
 

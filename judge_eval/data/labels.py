@@ -3,23 +3,27 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from judge_eval.data.collection import read_qrels
+from judge_eval import limits
+from judge_eval.data.collection import judgments_in, put_once
 from judge_eval.data.files.containers import kind_of, rows
-from judge_eval.data.files.opening import reading_file, steady
+from judge_eval.data.files.opening import is_stream, reading_file, steady
 from judge_eval.data.files.values import first_of, is_missing
 from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, table_rows, whole_number
 from judge_eval.errors import DataError, Why
 from judge_eval.objects import number_text
 from judge_eval.safe_text import value_kind
+from judge_eval.schema import BINARY, Scale
 from judge_eval.spelling import option
 
 K = TypeVar("K")
 TRACE = ("trace_id", "query_id", "qid")
 CHUNK = ("chunk_id", "doc_id", "docid", "document_id")
 _JSON = (".jsonl", ".ndjson", ".json")
+DECIDE = "decide on the page of the run, or by a row with `final`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,10 @@ def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterato
                 if any(not is_missing(first_of(row, *names)) for names in columns):
                     yield _row(row, name, line, fields)
         else:
-            for trace, grades in read_qrels(place, name).items():
-                for chunk, grade in grades.items():
-                    yield GradedRow(trace, chunk, grade, name, 0, {})
+            judged = dict[str, dict[str, int]]()
+            for line, trace, chunk, grade in judgments_in(place, name):
+                put_once(judged, trace, chunk, grade, name, line)
+                yield GradedRow(trace, chunk, grade, name, line, {})
 
 
 def _json_rows(record: Mapping[str, Any], name: str, line: int, fields: Sequence[str]) -> Iterator[GradedRow]:
@@ -131,11 +136,49 @@ def _grade(value: Any, name: str, line: int, where: str) -> int:
     return word
 
 
-def agreed_label(grades: Sequence[int], decisions: Sequence[int] = ()) -> int | None:
-    """Return the label of a chunk that several people labelled: a decision, else the grade of more than half."""
+def agreed_label(grades: Sequence[int], relevant: int, decisions: Sequence[int] = ()) -> int | None:
+    """Return the label of a chunk that several people graded: a decision, else the lower median of their grades.
+
+    None where nobody graded it, and on a tie: as many grades are at least `relevant` as are below it.
+    """
     if decisions:
         return decisions[-1]
-    return next((grade for grade in set(grades) if 2 * grades.count(grade) > len(grades)), None)
+    if 2 * sum(grade >= relevant for grade in grades) == len(grades):
+        return None
+    return sorted(grades)[(len(grades) - 1) // 2]
+
+
+def tied_grades(grades: Sequence[int]) -> tuple[int, int]:
+    """Return the two grades in the middle of an even number: on a tie an irrelevant and a relevant one."""
+    middle = len(grades) // 2
+    low, high = sorted(grades)[middle - 1 : middle + 1]
+    return low, high
+
+
+def scale_of_labels(ends: tuple[int, int], source: str, scale: Scale, threshold: int | None) -> Scale:
+    """Return the scale that labels are on, with the least that counts as relevant."""
+    # `ends` are the lowest and the highest label. Without a threshold it is the judge's own if labels lie on
+    # its scale, else 1 on binary labels and 2 on graded ones. It is an error if every label is 1, which could
+    # be the lowest grade of the judge's scale as well as the higher of two.
+    lowest, highest = ends
+    if highest > limits.GRADE:
+        raise DataError(f"a label is {highest}; grades go up to {limits.GRADE}", file=source)
+    shared = lowest >= scale.minimum
+    if threshold is not None:
+        if threshold < 1:
+            raise DataError(f"the least relevant label is {threshold}; it must be at least 1")
+        least = scale.minimum if shared and threshold > scale.minimum else 0
+        return Scale.parse({"minimum": least, "maximum": max(highest, threshold), "relevant": threshold})
+    if highest <= 1:
+        if shared and scale.minimum == 1:
+            raise DataError(
+                f"every label is 1, which is the lowest grade on the judge's scale {scale.span} and "
+                f"'relevant' on the scale 0-1; say which label is the least relevant one "
+                f"({option('relevant')})",
+                file=source,
+            )
+        return BINARY
+    return scale if shared and highest <= scale.maximum else Scale(maximum=highest, relevant=2)
 
 
 @dataclass(slots=True)
@@ -153,9 +196,27 @@ class Labels:
     """By `(trace id, chunk id)`: the chance the chunk had to be chosen, where the file says."""
     people: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     """By name: the labels of each person, where names are known."""
+    ties: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """Chunks without a label because as many people find them relevant as not: an irrelevant and a relevant grade."""
 
     def __len__(self) -> int:
         return len(self.grades)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The lowest and the highest grade that anybody gave; two zeros without any."""
+        every = chain(self.grades.values(), *self.ties.values(), *(mine.values() for mine in self.people.values()))
+        grades = set(every)
+        return min(grades, default=0), max(grades, default=0)
+
+    def agree_on(self, relevant: int) -> None:
+        """Give each chunk that named people graded, and that has no label yet, the one they agree on."""
+        for key in dict.fromkeys(key for mine in self.people.values() for key in mine):
+            grades = [mine[key] for mine in self.people.values() if key in mine]
+            if (grade := agreed_label(grades, relevant)) is not None:
+                self.grades.setdefault(key, grade)
+            elif key not in self.grades:
+                self.ties[key] = tied_grades(grades)
 
     def put(self, trace: str, chunk: str, grade: int, file: str, line: int) -> None:
         """Add a label."""
@@ -167,57 +228,75 @@ class Labels:
 
 
 def read_labels(
-    path: Path | str, given: Mapping[tuple[str, str], int] | None = None, *, most: int | None = None
+    path: Path | str, given: Labels | None = None, *, scale: Scale = BINARY, threshold: int | None = None
 ) -> Labels:
     """Read human labels from a file in one of the formats of `graded_rows`; the grade is called `label`.
 
     Args:
         path: The file.
         given: Labels from elsewhere for chunks that the file lists without one.
-        most: The highest grade that a label may have; None for no limit.
+        scale: That of the judge. Labels of a graded judge are on its scale, or 0 and 1.
+        threshold: The least label that counts as relevant; it says that the labels may have a scale of their own.
 
     Raises:
-        DataError: The file cannot be read, a label is not a grade or above `most`, or there is no label.
+        DataError: The file cannot be read, a label is not a grade or not on the scale, or there is no label.
     """
     # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the pool, but
     # not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace (in its
     # `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability` beside the chunk is
     # that of the chunk. A row may name who gave its label (`by`): a chunk that people label differently has the label
-    # of most of them, or of the row that decides (`final`).
-    labels = Labels(sources=(str(path),))
+    # of the row that decides (`final`), or else the one of `agreed_label`.
+    labels, given = Labels(sources=(str(path),)), given or Labels()
     decided: dict[tuple[str, str], int] = {}
+    below: GradedRow | None = None
+    own = scale.binary or threshold is not None
     for row in graded_rows(path):
         _put_chance(labels.chances, row.trace, row, "probability", "trace")
         _put_chance(labels.chunk_chances, (row.trace, row.chunk), row, "chunk_probability", "chunk")
-        grade = (given or {}).get((row.trace, row.chunk)) if row.grade is None else row.grade
+        key = row.trace, row.chunk
+        grade = given.grades.get(key) if row.grade is None else row.grade
         if grade is None:
+            if key in given.ties:
+                labels.ties[key] = given.ties[key]
             continue
-        if most is not None and grade > most:
-            fault = (
-                f"chunk {row.chunk!r} of trace {row.trace!r} is labelled {grade}, but the judge's scale ends at "
-                f"{most}; if the labels have a scale of their own, {option('label_relevant')} says which is the "
-                "least relevant"
-            )
-            raise row.fault(fault, "label")
+        if not own and grade > scale.maximum:
+            raise _off_scale(row, f"the judge's scale ends at {scale.maximum}")
+        if not own and 0 <= grade < scale.minimum and row.grade is not None:
+            below = below or row
         name = row.beside.get("by")
         if grade < 0:
             labels.unjudged += 1
         elif row.beside.get("final") in (True, 1, "true", "True", "1"):
-            decided[row.trace, row.chunk] = grade
+            decided[key] = grade
         elif isinstance(name, str) and name.strip():
             mine = labels.people.setdefault(name.strip(), {})
-            if mine.setdefault((row.trace, row.chunk), grade) != grade:
+            if mine.setdefault(key, grade) != grade:
                 raise row.fault(f"{name.strip()} labelled chunk {row.chunk!r} of trace {row.trace!r} twice", "label")
         else:
             labels.put(row.trace, row.chunk, grade, row.file, row.line)
-    for key in dict.fromkeys(key for mine in labels.people.values() for key in mine):
-        grades = [mine[key] for mine in labels.people.values() if key in mine]
-        if (grade := agreed_label(grades)) is not None:
-            labels.grades.setdefault(key, grade)
     labels.grades |= decided
+    if below is not None and labels.ends[1] > 1:
+        raise _off_scale(below, f"the judge's scale begins at {scale.minimum}")
+    if labels.people:
+        labels.agree_on(scale_of_labels(labels.ends, str(path), scale, threshold).relevant)
+    if not labels.grades and labels.ties:
+        fault = f"holds no label: people are split on each of its {len(labels.ties):,} chunks; {DECIDE}"
+        raise DataError(fault, file=str(path))
     if not labels.grades:
         raise DataError("holds no label; fill in `label`: a grade, or yes or no", file=str(path))
     return labels
+
+
+def words_off_scale(trace: str, chunk: str, label: int | None, end: str) -> str:
+    """Say that a label is not on the judge's scale, whose end is told."""
+    return (
+        f"chunk {chunk!r} of trace {trace!r} is labelled {label}, but {end}; if the labels have a scale "
+        f"of their own, {option('label_relevant')} says which is the least relevant"
+    )
+
+
+def _off_scale(row: GradedRow, end: str) -> DataError:
+    return row.fault(words_off_scale(row.trace, row.chunk, row.grade, end), "label")
 
 
 def _put_chance(chances: dict[K, float], key: K, row: GradedRow, field: str, what: str) -> None:
@@ -269,6 +348,8 @@ def read_verdicts(path: Path | str) -> RecordedVerdicts:
     # `confidence` (that the chunk is relevant, from 0 to 1) and, if there is no grade, `why`. A negative
     # grade in qrels says that nobody judged. Two different verdicts on a chunk are an error.
     name = str(path)
+    if is_stream(Path(path)):  # it is read twice
+        raise DataError("a pipe or a device, not a file of verdicts; write them into a file", file=name)
     with reading_file(name), Path(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     verdicts = RecordedVerdicts(Path(path).name, digest)

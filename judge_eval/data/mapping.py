@@ -1,8 +1,10 @@
 """Fields that the user maps to ours, and rows that are grouped into traces."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from judge_eval.data.files.recorded_conversation import RecordWithHistory, as_asked
 from judge_eval.data.files.tables import Row
 from judge_eval.data.files.values import Mapped, decode_list, is_missing
 from judge_eval.data.options import ReadOptions
@@ -11,6 +13,8 @@ from judge_eval.data.shapes.shape import Shape, keys_of
 from judge_eval.errors import DataError, nearest
 from judge_eval.objects import number_text
 from judge_eval.spelling import option
+
+_NUMBERED = re.compile(r"(.*\D)(\d{1,4})")
 
 
 class Naming:
@@ -37,24 +41,31 @@ class Naming:
         return all(theirs is not None and dig(record, theirs) is not None for theirs in wanted)
 
     def record(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Put what is mapped under our names."""
+        """Put what is mapped under our names, and the conversation before the question."""
+        return as_asked(self._named(record)).record
+
+    def _named(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.fields:
             return record
-        taken = set(self.fields.values())
+        columns = numbered_columns(record) if any(theirs.endswith("*") for theirs in self.fields.values()) else {}
+        taken = {key for theirs in self.fields.values() for key in columns.get(theirs, (theirs,))}
         out = {key: value for key, value in record.items() if key not in taken}
         mapped = {ours: dig(record, theirs) for ours, theirs in self.fields.items()}
         out |= {ours: value for ours, value in mapped.items() if not is_missing(value)}
         return Mapped(out, self.fields)
 
-    def prepared(self, record: Mapping[str, Any], shape: Shape) -> Mapping[str, Any]:
-        """Put what is mapped under our names, and decode the lists that stand in texts."""
-        record = self.record(record)
+    def prepared(self, record: Mapping[str, Any], shape: Shape) -> RecordWithHistory:
+        """Do as `record`, with remarks, and decode the lists that stand in texts; raises `DataError`."""
+        read = as_asked(self._named(record))
+        if read.fault is not None:
+            raise read.fault
+        record = read.record
         lists = shape.lists | ({"chunks"} & self.fields.keys())
         spelled = [key for key in lists if isinstance(record.get(key), str)]
         if not spelled:
-            return record
+            return read
         out = {**record, **{key: decode_list(record[key], key, self._separator) for key in spelled}}
-        return Mapped(out, self.fields) if self.fields else out
+        return read._replace(record=Mapped(out, record.fields) if isinstance(record, Mapped) else out)
 
     def chunk(self, item: Any, where: str) -> Any:
         """Put what is mapped inside chunks under our names."""
@@ -87,10 +98,25 @@ def _lacking(ours: str, theirs: str, who: str, keys: Sequence[str]) -> str:
     )
 
 
+def numbered_columns(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Group keys that differ only by a number at their end, two or more, in its order: `context_*` and its keys."""
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for key in keys:
+        if (match := _NUMBERED.fullmatch(key)) is not None:
+            groups.setdefault(f"{match[1]}*", []).append((int(match[2]), key))
+    return {name: [key for _, key in sorted(group)] for name, group in groups.items() if len(group) > 1}
+
+
 def dig(record: Mapping[str, Any], path: str) -> Any:
-    """Return what stands under a key, or under keys and places joined by dots; None where nothing does."""
+    """Return what stands under a key, or under keys and places joined by dots; None where nothing does.
+
+    `context_*` is the list of what `context_1`, `context_2`, ... hold, without empty ones.
+    """
     if path in record:
         return record[path]
+    if path.endswith("*"):
+        cells = [record[key] for key in numbered_columns(record).get(path, ())]
+        return [cell for cell in cells if not is_missing(cell)] or None
     value: Any = record
     for part in path.split("."):
         if isinstance(value, Mapping) and part in value:

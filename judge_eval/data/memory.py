@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import repeat
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from judge_eval.schema import Trace
 
 ROW = ("query", "reference", "chunks")
 """What the three parts of a row are that is a tuple."""
+_QUESTIONS = frozenset({"query", "question", "user_input", "input"})
+"""Columns that hold one question a row."""
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -118,7 +120,13 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
         return MemoryRows("arrow", data)
     if _is(data, "pyarrow", "RecordBatch"):
         return MemoryRows("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
+    if isinstance(data, Mapping) and (rows := _rows_of_columns(data)) is not None:
+        return MemoryRows("list", rows)
     if isinstance(data, Trace | Mapping) or is_row(data) or hasattr(data, "_asdict"):
+        return MemoryRows("list", [data])
+    if (samples := _samples_of(data)) is not None:
+        return MemoryRows("list", samples)
+    if _fields_of(data) is not None:
         return MemoryRows("list", [data])
     if _is(data, "pandas", "Series"):
         if set(ROW) <= {str(label) for label in data.index}:
@@ -162,12 +170,50 @@ def record_of(item: Any) -> Any:
         return item
     if isinstance(item, Mapping) or _is(item, "pandas", "Series"):
         return {str(key): cell(value) for key, value in item.items()}
+    if (fields := _fields_of(item)) is not None:
+        return {key: cell(value) for key, value in fields.items() if value is not None}
     named = item._asdict() if isinstance(item, tuple) and hasattr(item, "_asdict") else None
     if named is not None and ("query" in named or not is_row(item)):  # as `itertuples` yields them, with their index
         return {key: cell(value) for key, value in named.items() if key != "Index"}
     if is_row(item):
         return dict(zip(ROW, map(cell, item), strict=True))
     return item
+
+
+def _fields_of(item: Any) -> dict[str, Any] | None:
+    """Return the fields of a dataclass or of a pydantic model, such as a sample of ragas; None for what is neither."""
+    kind = type(item)
+    names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "model_fields", ())
+    if (
+        not names or hasattr(item, "source_nodes") or chunk_of(item) is not None
+    ):  # a response and a document are no rows
+        return None
+    return {str(name): getattr(item, name, None) for name in names}
+
+
+_SAMPLES = ("samples", "test_cases", "goldens")
+"""What holds the rows of another tool's dataset: ragas', DeepEval's."""
+
+
+def _samples_of(data: Any) -> list[Any] | None:
+    """Return the rows of an object that is a dataset of another tool; None for what is none."""
+    if isinstance(data, Sequence | Mapping | Iterator):
+        return None
+    for name in _SAMPLES:
+        rows = getattr(data, name, None)
+        if isinstance(rows, list | tuple) and rows and all(_fields_of(row) is not None for row in rows):
+            return list(rows)
+    return None
+
+
+def _rows_of_columns(data: Mapping[Any, Any]) -> list[dict[str, Any]] | None:
+    """Return the rows of a mapping of columns, `{"query": [...], "contexts": [[...]]}`; None for what is one row."""
+    columns = {str(name): cell(column) for name, column in data.items()}
+    questions = [column for name, column in columns.items() if name in _QUESTIONS and isinstance(column, list)]
+    lengths = {len(column) if isinstance(column, list) else -1 for column in columns.values()}
+    if not questions or len(lengths) != 1 or not all(isinstance(text, str) for text in questions[0]):
+        return None
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 _NODES = "(question, reference, response.source_nodes)"
@@ -187,7 +233,8 @@ def no_row(item: Any) -> DataError:
             what = f"is a {kind} of ({kinds})"
             if hasattr(item[-1], "source_nodes"):
                 return DataError(f"{what}; give a row {_NODES}")
-    return DataError(f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)")
+    give = "a `Trace`, a mapping or an object with the fields of a known shape, or a row (query, reference, chunks)"
+    return DataError(f"{what}; give {give}")
 
 
 def cell(value: Any, depth: int = limits.DEPTH, *, dense: bool = False) -> Any:

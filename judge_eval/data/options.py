@@ -100,6 +100,14 @@ class ReadOptions:
         _setting("Judge chunks whose texts look like ids or file names, which are refused by default.", file=False),
     ] = False
     """Whether traces are judged whose chunks hold texts that look like ids, paths or file names."""
+    keep_words: Annotated[
+        bool,
+        _setting(
+            "Take `nan`, `None`, `null` and `N/A` for questions and references, which are refused by default.",
+            file=False,
+        ),
+    ] = False
+    """Whether questions and references may read as an empty cell does that was turned into text."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -136,6 +144,7 @@ class ReadKeywords(TypedDict, total=False):
     group_by: str | None
     origin: Mapping[str, str] | None
     yes_ids: bool | None
+    keep_words: bool | None
 
 
 def _in_chunks() -> tuple[str, ...]:

@@ -1,10 +1,15 @@
 """The one way into a dataset, whatever its container, shape or tool: files, and rows in memory."""
 
+import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
+from urllib.parse import parse_qsl, unquote
 
 from judge_eval.data import catalog, collection
 from judge_eval.data.collection import Corpus, load_corpus
@@ -12,16 +17,19 @@ from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import walk
 from judge_eval.data.files.jsonl import jsonl_traces, mend
 from judge_eval.data.files.opening import steady
+from judge_eval.data.files.recorded_conversation import RecordWithHistory
 from judge_eval.data.files.tables import Row
-from judge_eval.data.files.values import as_list, side_by_side, worded
+from judge_eval.data.files.values import Mapped, as_list, side_by_side, worded
 from judge_eval.data.mapping import Naming, grouped
 from judge_eval.data.memory import MemoryRows, no_row
 from judge_eval.data.options import ReadKeywords, ReadOptions
 from judge_eval.data.remarks import OnRemark, TraceIds
 from judge_eval.data.shapes.chunks import chunk_data, looks_ours
 from judge_eval.data.shapes.shape import PLACE, REMARKS, Shape
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import ConfigError, DataError, mask
+from judge_eval.installed import import_extra
 from judge_eval.record import TOO_DEEP
+from judge_eval.safe_text import public_url, reads_one_way
 from judge_eval.schema import Trace, check_limits
 from judge_eval.settings import of_keywords, with_keywords
 from judge_eval.spelling import option
@@ -160,14 +168,19 @@ class DatasetReading:
         if options.format is None:
             collection.refuse_judgments(path, self.name)
         kind = kind_of(path, self.name)
-        all_rows = rows(path, kind, self.name, self._fits, options.records)
+
+        def every_row() -> Iterator[Row]:
+            return rows(path, kind, self.name, self._fits, options.records)
+
+        all_rows = every_row()
         if options.group_by is not None:
             all_rows = self.grouped(all_rows)
         head = list(islice(all_rows, SAMPLE))
         sample = read_records(head)
-        shape = self.begin(sample, on_remark)
+        shape = beside(self.begin(sample, on_remark), sample, every_row)
         if kind == "jsonl" and shape is catalog.OURS and self._is_plain(sample):
-            yield from (ReadRow(outcome, Row({}, line)) for line, outcome in jsonl_traces(path, self.name))
+            for line, outcome, remarks in jsonl_traces(path, self.name):
+                yield ReadRow(outcome, Row({}, line), remarks=remarks)
             return
         records = retrievals = 0
         for row in chain(head, all_rows):
@@ -221,7 +234,7 @@ class DatasetReading:
                 return known[0]
         shape = catalog.choose_shape(renamed, self.name, on_remark)
         if "chunks" not in self.naming.fields and shape is not catalog.OURS:
-            catalog.check_one_list(sample, shape, self.name)
+            catalog.check_one_list(sample, shape, self.name, by_id=options.corpus is not None)
         return shape
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
@@ -239,12 +252,14 @@ class DatasetReading:
         """Yield the traces of one record, or what is wrong with it."""
         as_given = self.options.group_by is not None
         try:
-            record = row.get() if as_given else self.naming.prepared(row.get(), shape)
+            given = row.get()
+            record, remarks, _ = RecordWithHistory(given) if as_given else self.naming.prepared(given, shape)
             traces = iter(shape.read(record))
         except DataError as error:
             yield ReadRow(placed(error, self.name, row), row)
             return
-        yield from self._made(traces, row, {} if as_given else record)
+        for read in self._made(traces, row, {} if as_given else record):
+            yield read._replace(remarks=(*remarks, *read.remarks))
 
     def _made(
         self, traces: Iterator[dict[str, Any]], row: Row, record: Mapping[str, Any] = {}, *, joined: bool = False
@@ -257,7 +272,8 @@ class DatasetReading:
                 if data is None:
                     return
                 place = data.pop(PLACE, "")
-                data |= {ours: record[ours] for ours in self.naming.fields if ours in record}
+                mapped = record.fields if isinstance(record, Mapped) else ()
+                data |= {ours: record[ours] for ours in mapped if ours in record}
                 remarks = tuple(data.pop(REMARKS, ()))
                 if data or not remarks:  # else the record is not a retrieval
                     if not joined and data.get("chunks") is not None:
@@ -286,9 +302,20 @@ class DatasetReading:
         return out
 
 
+def beside(shape: Shape, sample: Iterable[Mapping[str, Any]], every_row: Callable[[], Iterable[Row]]) -> Shape:
+    """Return the shape with a reading that knows all records, if these records need each other."""
+    read = shape.beside and shape.beside(sample, lambda: records_in(every_row()))
+    return replace(shape, read=read) if read else shape
+
+
+def records_in(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of the rows that can be read."""
+    return (row.data for row in rows if not isinstance(row.data, DataError))
+
+
 def read_records(rows: Iterable[Row]) -> list[Mapping[str, Any]]:
     """Return the data of the rows that could be read."""
-    return [row.data for row in rows if not isinstance(row.data, DataError)]
+    return [*records_in(rows)]
 
 
 def nothing_in(records: int, shape: Shape, name: str) -> DataError:
@@ -323,8 +350,8 @@ class RowReader:
                 data = item if isinstance(item, Mapping) else no_row(item)
                 yield Row(data, prefix=place, holder=name, number=number)
 
-    def begin(self, rows: list[Row]) -> None:
-        """Let the first rows say which shape all have."""
+    def begin(self, rows: list[Row], every: MemoryRows | None = None) -> None:
+        """Let the first rows say which shape all have; `every`: all rows, if they can be gone through."""
         if self.shape is not None or not (records := read_records(rows)):
             return
         try:
@@ -332,6 +359,13 @@ class RowReader:
         except DataError as error:
             first = "the first row" if len(records) == 1 else f"the first {len(records)} rows"
             raise error.at(file=error.file or first) from None
+        if every is not None:
+
+            def every_row() -> Iterator[Row]:
+                named = ((number, *row) for number, row in enumerate(every.rows()) if isinstance(row[1], Mapping))
+                return chain.from_iterable(self.rows(*each) for each in named)
+
+            self.shape = beside(self.shape, records, every_row)
 
     def grouped(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Make a row for each trace of rows that hold a chunk each, all of which are held in memory."""
@@ -394,7 +428,7 @@ def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterato
         return
     head = list(islice(named, SAMPLE))
     mappings = [(number, *row) for number, row in head if isinstance(row[1], Mapping)]
-    reader.begin([row for mapping in mappings for row in reader.rows(*mapping)])
+    reader.begin([row for mapping in mappings for row in reader.rows(*mapping)], rows)
     number, any_read = -1, False
     for number, (name, value) in chain(head, named):
         for read in reader.of(number, name, value):
@@ -407,3 +441,48 @@ def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterato
 
 def _read_already() -> ConfigError:
     return ConfigError("the data are traces already, so of `reader` only `depth` and `origin` apply")
+
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
+
+
+def is_url(name: object) -> bool:
+    """Tell whether a name is the URL of something that fsspec reads, such as `s3://bucket/traces.jsonl`."""
+    return isinstance(name, str) and _URL.match(name) is not None
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Open what a URL lies in: a file system of fsspec, and the path there."""
+    (fsspec,) = import_extra(f"{public_url(url)} needs fsspec", "fsspec", "fsspec")
+    try:
+        place: tuple[Any, str] = fsspec.core.url_to_fs(url)
+    except Exception as error:  # some file systems connect when they are made
+        raise ConfigError(f"{public_url(url)} cannot be opened: {error_text(error, url)}") from None
+    return place
+
+
+def error_text(error: Exception, url: str) -> str:
+    """Return what an error says, in one line, without what the URL keeps secret."""
+    if not reads_one_way(url):  # each reader takes another part of it for the password, and may quote it
+        return type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    userinfo, at, _ = url.partition("://")[2].rpartition("@")
+    password = userinfo.partition(":")[2] if at else ""
+    query = url.partition("?")[2].partition("#")[0]
+    values = [value for _, value in parse_qsl(query) if len(value) > 3]
+    return mask(text.replace(url, public_url(url)), (password, unquote(password), query, *values))
+
+
+@contextmanager
+def local_copy(url: str) -> Iterator[Path]:
+    """Bring a file behind a URL to this machine, and remove it afterwards; its suffix stays."""
+    system, path = file_system(url)
+    name = path.rstrip("/").rpartition("/")[2] or "data"
+    with tempfile.TemporaryDirectory(prefix="judge_eval-") as folder:
+        target = Path(folder) / name
+        try:
+            with system.open(path, "rb") as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+        except Exception as error:  # each file system has errors of its own, without a common base
+            raise DataError(f"cannot be read: {error_text(error, url)}", file=public_url(url)) from None
+        yield target

@@ -4,9 +4,11 @@ import itertools
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from judge_eval.conversation import LIMIT, is_cut
 from judge_eval.data.shapes import chunks
 from judge_eval.errors import DataError
-from judge_eval.schema import Trace, made_id
+from judge_eval.schema import Scale, Trace, made_id
+from judge_eval.spelling import option
 
 OnRemark: TypeAlias = Callable[[str, int | None], None] | None
 """Called with a remark on a record, a sentence, and with its line or row if that is known."""
@@ -68,7 +70,22 @@ class ScoreOrder:
         return (f"in {which} traces with scores the score rises with the rank: are the chunks best first?",)
 
 
+CUT = f"the conversation is longer than the {LIMIT:,} characters that the judge sees of it: the newest"
+CONVERSATION = ("cluster", "session_id")
+UNNAMED = (
+    "the conversation has no name (`metadata.session_id`), so intervals treat its questions as if they were independent"
+)
 EQUAL = "reads like an earlier one; its id was given a number"
+
+
+def label_above(trace: Trace, scale: Scale) -> str | None:
+    """Say that a label of a trace is above the scale of a graded judge; None if none is."""
+    if scale.binary or max((chunk.label or 0 for chunk in trace.chunks), default=0) <= scale.maximum:
+        return None
+    return (
+        f"a label is above the judge's scale, which ends at {scale.maximum}; if the labels have a scale of their own, "
+        f"`agree` needs {option('label_relevant')}"
+    )
 
 
 class TraceIds:
@@ -101,6 +118,10 @@ class TraceIds:
                 self._on_remark(chunks.NO_PASSAGES, number)
             if chunks.has_image(trace):
                 self._on_remark(chunks.IMAGES, number)
+            if trace.history and not any(trace.metadata.get(name) for name in CONVERSATION):
+                self._on_remark(UNNAMED, number)
+            if is_cut(trace.history):
+                self._on_remark(CUT, number)
             if chunks.looks_like_file(trace.reference):
                 self._on_remark(chunks.REFERENCE_IS_FILE, number)
         return trace

@@ -20,7 +20,9 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 YES = frozenset({"yes", "y", "true", "relevant"})
 NO = frozenset({"no", "n", "false", "irrelevant", "not relevant"})
-BLANK = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
+MISSING = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "nat", "none", "null"})
+"""What a missing value reads, in small letters, once it was turned into text."""
+BLANK = MISSING | {"", "-", "?"}
 """What stands in a cell where nobody gave a grade."""
 _WHOLE = re.compile(r"([+-]?[0-9]{1,4})(?:[.,]0*)?")
 """A whole number, also as pandas writes it beside empty cells (1.0), and with a comma for decimals."""

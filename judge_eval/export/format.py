@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from judge_eval.export.push import Service
 from judge_eval.files import replacing
 from judge_eval.runs.folder.run import Run
 
@@ -17,12 +18,14 @@ class Format:
         make: Returns the text in parts, or writes to the path if `writes`.
         suffixes: Those of files that are in this format unless another one is named.
         writes: Whether `make` is given the path too and writes the file itself.
+        service: What the scores can be sent to.
     """
 
     name: str
     make: Callable[..., Iterable[str] | None]
     suffixes: tuple[str, ...] = ()
     writes: bool = False
+    service: Service | None = None
 
     def write(self, run: Run, path: Path) -> None:
         """Write a run to a file."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.format import Format, stream
+from judge_eval.export.push import Service
 from judge_eval.export.tables import TABLE_NAMES, TABLE_WRITERS, TableName, table_csv, write_parquet
 from judge_eval.export.text import csv_lines
 from judge_eval.runs.folder.run import Run
@@ -26,6 +27,14 @@ def _all_formats() -> Mapping[str, Format]:
 FORMATS = _all_formats()
 """What a run can be written as, into a file."""
 _SUFFIXES = {suffix: each.name for each in FORMATS.values() for suffix in each.suffixes}
+
+
+def service_of(format: str) -> Service:
+    """Return the service that takes the scores of a format."""
+    services = {name: each.service for name, each in FORMATS.items() if each.service is not None}
+    if format not in services:
+        raise UnknownNameError("service", format, services)
+    return services[format]
 
 
 def write_as(

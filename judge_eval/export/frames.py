@@ -170,6 +170,8 @@ def _trace_columns(run: Run) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [getattr(trace, name) for trace in traces] for name in ("id", "query", "reference", "answer")
     }
+    if any(trace.history for trace in traces):
+        columns["history"] = [[turn.model_dump() for turn in trace.history] for trace in traces]
     columns["chunks"] = [[chunk.text for chunk in trace.chunks] for trace in traces]
     columns["relevant_total"] = [trace.relevant_total for trace in traces]
     return columns | {"tags": [list(trace.tags) for trace in traces]}

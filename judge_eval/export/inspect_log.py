@@ -103,7 +103,10 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
         "epoch": 1,
         "input": trace.query,
         "target": trace.reference or "",
-        "messages": [{"role": "user", "content": trace.query, "source": "input"}],
+        "messages": [
+            *({**turn.model_dump(), "source": "input"} for turn in trace.history),
+            {"role": "user", "content": trace.query, "source": "input"},
+        ],
         "output": {
             "model": model,
             "choices": [{"message": {"role": "assistant", "content": explanation}, "stop_reason": "stop"}],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import error_text
+from judge_eval.data.reading import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TableName, claim_rows, table_of
 from judge_eval.export.text import as_json, as_markdown

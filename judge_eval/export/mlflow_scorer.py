@@ -8,7 +8,7 @@ from judge_eval.data.catalog import find_shape
 from judge_eval.data.files.jsonl import mend
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.shapes.chunks import chunk_data
-from judge_eval.data.shapes.tracing_tools import documents_in, question_in, recorded, reference_in
+from judge_eval.data.shapes.recorded_values import documents_in, question_in, recorded, reference_in
 from judge_eval.errors import needs_extra
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 from judge_eval.export.format import Format
 from judge_eval.files import csv_text, replacing
 from judge_eval.runs.columns.parquet import load_arrow
+from judge_eval.runs.folder.changed import blocks
 from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import blocks
 from judge_eval.safe_text import safe_cell
 
 TableName: TypeAlias = Literal["verdicts", "traces", "claims"]
@@ -26,6 +26,7 @@ def trace_rows(run: Run) -> Iterator[dict[str, Any]]:
         trace = result.trace
         yield {
             "trace_id": result.trace_id,
+            "conversation": trace.conversation or None,
             "query": trace.query,
             "reference": trace.reference,
             "answer": trace.answer,
@@ -84,7 +85,7 @@ def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
 
 
 TRACE_TYPES = {
-    "trace_id": "string", "query": "string", "reference": "string", "answer": "string",
+    "trace_id": "string", "conversation": "string", "query": "string", "reference": "string", "answer": "string",
     "chunks": "int64", "failed": "int64", "relevant_total": "int64",
 }  # fmt: skip
 CLAIM_TYPES = {

@@ -1,7 +1,11 @@
 """Runs as JSON, JSON Lines, CSV or Markdown."""
 
+import errno
 import json
+import os
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -101,8 +105,11 @@ def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
         raise ConfigError(f"cannot write {path}: the suffix selects the format; use {', '.join(known)}")
 
 
-def check_suffixes(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) -> None:
-    """Check the suffixes of several files, which must differ."""
+def prepare(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) -> None:
+    """Check, before the work begins, that files can be written: their suffixes, which must differ, and their folders.
+
+    Folders that do not exist are created.
+    """
     seen: set[str] = set()
     for path in paths:
         check_suffix(path, known)
@@ -110,6 +117,13 @@ def check_suffixes(paths: Collection[Path], known: Collection[str] = tuple(WRITE
         if suffix in seen:
             raise ConfigError(f"two files end in {suffix}; name one file of each format")
         seen.add(suffix)
+    for path in paths:
+        with _writing(path):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
 
 
 def write(run: Run, path: Path) -> None:
@@ -120,8 +134,14 @@ def write(run: Run, path: Path) -> None:
 
 def write_text(path: Path, text: str | Iterable[str]) -> None:
     """Write a text, or its parts one by one, to a file that takes its place in one step."""
-    try:
+    with _writing(path):
         stream([text] if isinstance(text, str) else text, path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 

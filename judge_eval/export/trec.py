@@ -10,6 +10,7 @@ from judge_eval.export.format import Format
 from judge_eval.pools.pool import Pool
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.views.pool import doubt_sentence
 
 ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
@@ -30,16 +31,16 @@ def run_lines(run: Run) -> Iterator[str]:
 
 def qrels_lines(run: Run) -> Iterator[str]:
     """Yield `query 0 chunk grade`, a line a verdict; ids are escaped as in `run_lines`."""
-    # A trace with a failed verdict is left out: trec_eval would take the gap for a judgment, and leaves a
-    # query without judgments out of its means, as ours do. Where more relevant chunks are known to exist
-    # (`relevant_total`) than were found, lines with ids that nobody retrieved make up the number, with the
+    # A trace that nothing answers, or with a failed verdict, is left out: trec_eval would take the gap for a
+    # judgment, and leaves a query without judgments out of its means, as ours do. Where more relevant chunks are known
+    # to exist (`relevant_total`) than were found, lines with ids that nobody retrieved make up the number, with the
     # least grade that counts as relevant; where the total is not known, the retrieved chunks are all there
     # is. On a graded scale the readers must be told what is relevant (`-l 2`, `AP(rel=2)`).
     least = scale_of(run).relevant
     safe_trace = _escaper("trace ids of the run")
     for result in run.results:
         query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
-        if result.failed:
+        if result.failed or result.trace.answerable is False:
             continue
         relevant = 0
         for outcome in result.outcomes:
@@ -78,7 +79,7 @@ def pool_provenance(pool: Pool, text: str) -> str:
         "systems": [{"number": n, **each.model_dump(mode="json")} for n, each in enumerate(pool.systems, 1)],
         "conflicts": {"settled by": pool.settling, "count": pool.n_conflicts},
         "judged": int((pool.grades >= 0).sum()),
-        "doubts": list(pool.doubts),
+        "doubts": [doubt_sentence(doubt) for doubt in pool.doubts],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 

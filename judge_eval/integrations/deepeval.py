@@ -51,7 +51,7 @@ def deepeval_metric(
         raise not_importable("DeepEval", "deepeval", error) from None
     computed, reader = chosen(evaluator, metric), ReadOptions(yes_ids=yes_ids)
     least = threshold
-    needed = ["input", "retrieval_context", *(PARAMETERS[need] for need in evaluator.judge.needs)]
+    needed = ["input", "retrieval_context", *(PARAMETERS[need] for need in evaluator.chosen_judge.needs)]
     judge = _judge(evaluator)
 
     def begun(this: Any, case: Any) -> Trace:

@@ -41,7 +41,7 @@ def ragas_metric(
     except ImportError as error:
         raise not_importable("ragas", "ragas", error) from None
     computed, reader = chosen(evaluator, metric), ReadOptions(yes_ids=yes_ids)
-    needed = {"user_input", "retrieved_contexts", *(COLUMNS[need] for need in evaluator.judge.needs)}
+    needed = {"user_input", "retrieved_contexts", *(COLUMNS[need] for need in evaluator.chosen_judge.needs)}
 
     def result_of(result: TraceResult) -> Any:
         value = result.scores[computed]

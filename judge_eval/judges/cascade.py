@@ -17,14 +17,17 @@ from judge_eval.judges.judge import (
     as_begun,
     check_trace,
     join_calls,
+    judge_in_words,
+    judge_of_record,
     judges_by_claims,
     judges_chunks_alone,
+    make_judge,
+    mode_for,
     models_asked,
     plan_of,
     route_plan,
     with_blank,
 )
-from judge_eval.judges.kinds import judge_in_words, judge_of_record, make_judge, mode_for
 from judge_eval.prompts import DecisionLayout
 from judge_eval.registry import Kind, kind_named
 from judge_eval.spelling import option
@@ -147,14 +150,14 @@ class Cascade:
         if fitted is not None and fitted.explain_positives and not self.explain_positives:
             raise ConfigError(
                 "the threshold was fitted with positives explained, and does not hold without; add "
-                f"{option('explain_positives', True)}, or fit it again"
+                "explain_positives=True, or fit it again"
             )
         people = fitted is not None and fitted.target == "people" and not fitted.explain_positives
         if self.explain_positives and people:
             raise ConfigError(
                 "a threshold that was fitted to labels does not hold where positives are explained: the "
                 "strong judge's verdict takes their place; leave it out, fit with "
-                f"{option('explain_positives', True)}, or fit to the strong judge"
+                "explain_positives=True, or fit to the strong judge"
             )
 
     @property

@@ -1,12 +1,16 @@
-"""What a judge is: a plan that yields rounds of requests and returns a judgment."""
+"""What a judge is, a plan that yields rounds of requests and returns a judgment; judges from a prompt or a record."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, cast, get_args, runtime_checkable
 
-from judge_eval.errors import ConfigError, advise
-from judge_eval.schema import BlankPolicy, Call, Judgment, Scale, Stage, Trace, Verdict
+from judge_eval.errors import ConfigError, JudgeEvalError, advise
+from judge_eval.prompts import DecisionLayout
+from judge_eval.registry import MODES, kind_named, kind_of_record, names, stated_of
+from judge_eval.schema import BlankPolicy, Call, EvidencePolicy, Judgment, NoVerdict, Scale, Stage, Trace, Verdict
+from judge_eval.spelling import option
 from judge_eval.wire import Completion, Reply, Request
 
 RequestRound: TypeAlias = Sequence[Request]
@@ -150,8 +154,22 @@ def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
     return complete(trace, earlier) if complete is not None else not earlier.open
 
 
+def asks_nobody(judge: Judge, trace: Trace) -> bool:
+    """Tell whether nobody is asked about a trace: nothing answers its question, and the judge needs an answer."""
+    return trace.answerable is False and bool(judge.needs or judges_by_claims(judge))
+
+
+def _unasked(trace: Trace) -> JudgingPlan:
+    yield from ()
+    why = "nothing answers the question, so there is no answer to hold the chunk against"
+    outcomes = tuple(NoVerdict(chunk_id=chunk.id, why="unanswerable", detail=why) for chunk in trace.chunks)
+    return Judgment(trace_id=trace.id, outcomes=outcomes)
+
+
 def plan_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> JudgingPlan:
     """Plan what is missing in an earlier judgment of a trace (None: all); it returns the whole, with earlier calls."""
+    if asks_nobody(judge, trace):
+        return _unasked(trace)
     if earlier is None:
         return judge.plan(trace, {})
     resume: Callable[[Trace, Judgment], JudgingPlan] | None = getattr(judge, "resume", None)
@@ -313,3 +331,91 @@ class OnRoute(JudgeAround):
     def models_asked(self) -> Iterator[ModelUse]:
         """Return the models that the judge asks, all of them on the route."""
         return (use._replace(route=self.route) for use in models_asked(self.judge))
+
+
+__all__ = ["DEFAULT_PROMPT", "MODES", "Mode"]
+
+Mode: TypeAlias = str
+"""How a judge asks: the name of a kind that is made from a prompt, in `MODES` or of an installed package."""
+DEFAULT_MODES = "pointwise", "decision"
+"""The kind for models that write texts, and the one for those that do not."""
+DEFAULT_PROMPT = "support/binary"
+"""The prompt of those who name none."""
+
+
+def mode_for(model: object, asked: Mode | None = None) -> Mode:
+    """Return how a model is asked: as named, else (also for `claims`) by decisions if it writes no text."""
+    decides = not stated_of(model).writes_text
+    if asked is None:
+        return DEFAULT_MODES[decides]
+    return (decides and asked in MODES and kind_named(asked).for_decisions) or asked
+
+
+def check_mode(model: object, mode: Mode) -> None:
+    """Raise `ConfigError` if a model cannot be asked in a mode: chat model or decision model."""
+    asks = kind_named(mode).asks
+    if not isinstance(model, str) or asks is None:
+        return
+    if asks == "text" and not stated_of(model).writes_text:
+        raise ConfigError(
+            f"{model} answers questions and writes nothing, and the mode is {mode}; judge in decision mode "
+            f"({option('mode', 'decision')}, with a prompt such as support/decision), or name a model that "
+            "writes"
+        )
+    if asks == "questions" and not stated_of(model).answers_questions:
+        raise ConfigError(
+            f"{model} writes texts, and the mode is {mode}; name a decision model "
+            f"({option('model', 'decisions/NAME')}), or judge in another mode ({option('mode', 'pointwise')})"
+        )
+
+
+def check_models(judge: Judge, models: object) -> None:
+    """Check that chat models are asked for texts, and decision models questions."""
+    for use in models_asked(judge):
+        check_mode(models.get(use.route) if isinstance(models, Mapping) else models, use.mode)
+
+
+def routes_to_tell(judge: Judge, models: object) -> list[str]:
+    """Return the routes whose judge needs probabilities that a chat model gives only on request."""
+    named = models if isinstance(models, Mapping) else {"": models}
+    routes = {
+        use.route: named.get(use.route)
+        for use in models_asked(judge)
+        if use.confidence and kind_named(use.mode).asks != "questions"
+    }
+    return [r for r, model in routes.items() if isinstance(model, str) and stated_of(model).takes_logprobs]
+
+
+def make_judge(
+    prompt: str | Path,
+    mode: Mode,
+    relevant: int | None = None,
+    sample: int = 0,
+    evidence: EvidencePolicy | None = None,
+    layout: DecisionLayout = "question",
+) -> Judge:
+    """Make the judge for a prompt."""
+    # In listwise mode `support/binary` means `listwise/support/binary`, in decision mode `support/decision`;
+    # `support/graded` there means `support/decision-graded`. In the modes that judge by claims these two mean
+    # the mode's own prompt, with verdicts on the scale that they name.
+    if mode not in MODES and mode not in names("judges"):
+        raise ConfigError(f"no mode {mode!r}; {advise(mode, (*MODES, *names('judges')))}")
+    options = {"relevant": relevant, "sample": sample, "evidence": evidence, "layout": layout}
+    return cast(Judge, kind_named(mode).make(prompt, options))
+
+
+def judge_of_record(record: Mapping[str, Any]) -> Judge:
+    """Make a judge again from what `describe` returned, with the versions of prompts that it had."""
+    kind = kind_of_record(record)
+    if kind.from_record is None:
+        raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
+    return with_blank(cast(Judge, kind.from_record(record)), record.get("blank"))
+
+
+def judge_in_words(record: Mapping[str, Any]) -> str | None:
+    """Name the prompt of a judge, or say which judges it is made of; None if its record does not say."""
+    prompt = record.get("prompt")
+    if isinstance(prompt, Mapping):
+        return f"{prompt.get('id', 'a custom prompt')}@{prompt.get('version', '?')}"
+    words = kind_of_record(record).words
+    return None if words is None else words(record)

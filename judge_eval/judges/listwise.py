@@ -10,7 +10,7 @@ from judge_eval.judges import prompted
 from judge_eval.judges.judge import JudgingPlan
 from judge_eval.judges.pointwise import Pointwise, VerdictContract
 from judge_eval.judges.questions import ask_listwise, conclude, distinct, objects_shown
-from judge_eval.prompts import AnyForm, PromptForm, form_of_version
+from judge_eval.prompts import AnyForm, PromptForm, form_of_version, prompt_ids
 from judge_eval.registry import Kind
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale, Trace, Verdict
 
@@ -131,7 +131,9 @@ def _fallback(form: PromptForm) -> PromptForm | None:
 
 def _make(prompt: str | Path, *, relevant: int | None, sample: int, evidence: EvidencePolicy | None) -> Listwise:
     if isinstance(prompt, str) and not prompt.startswith("listwise/"):
-        prompt = f"listwise/{prompt}"
+        own, prompt = prompt, f"listwise/{prompt}"
+        if own.partition("@")[0] in prompt_ids() and prompt.partition("@")[0] not in prompt_ids():
+            prompt = own  # the error says what it is
     return Listwise(prompt, relevant=relevant, sample=sample, evidence=evidence)
 
 

@@ -16,15 +16,15 @@ from judge_eval.judges.judge import (
     RequestRound,
     as_begun,
     check_trace,
+    judge_of_record,
     judges_by_claims,
     judges_chunks_alone,
+    make_judge,
     models_asked,
     plan_of,
     route_request,
     with_blank,
 )
-from judge_eval.judges.kinds import judge_of_record, make_judge
-from judge_eval.prompts import DecisionLayout
 from judge_eval.ranges import check_ranges
 from judge_eval.registry import Kind
 from judge_eval.wire import Reply, Request
@@ -275,16 +275,15 @@ def repeated(
     repeat: int = 1,
     vote: Vote = "majority",
     evidence: schema.EvidencePolicy | None = None,
-    layout: DecisionLayout = "question",
 ) -> Judge:
     """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times."""
     check_ranges({"repeat": repeat, "relevant": relevant})
-    judge = make_judge(prompt, mode, relevant, evidence=evidence, layout=layout)
+    judge = make_judge(prompt, mode, relevant, evidence=evidence)
     if repeat == 1:
         return judge
     if judges_by_claims(judge):
         raise ConfigError("judging by claims is not repeated: its rows are not put to a vote")
-    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence, layout), repeat, vote=vote)
+    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence), repeat, vote=vote)
 
 
 def _in_words(record: Mapping[str, Any]) -> str:

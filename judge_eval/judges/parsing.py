@@ -12,7 +12,8 @@ from pydantic_core import from_json
 from judge_eval.errors import Why
 from judge_eval.quotes import fold, is_evidence, stands_in
 from judge_eval.safe_text import shortened
-from judge_eval.schema import Scale
+from judge_eval.schema import GRADED, Scale
+from judge_eval.spelling import option
 from judge_eval.wire import Completion, Passage
 
 R = TypeVar("R")
@@ -43,6 +44,8 @@ _MOST_READ = 5_000_000  # characters of objects that never end; a thousand times
 _MOST_BEGUN = 5_000  # objects that never end; an error counts the lines before it
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _GRADE = re.compile(r"([0-9]{1,2})(?:\.0+)?(?:\s*[-–—:=,.(]+\s*(\D+))?")
+_GRADED_LEVELS = ("irrelevant|not relevant", "related", "highly relevant", "perfectly relevant")
+"""What TREC's assessors and many models call the grades 0 to 3, for a scale whose prompt alone describes them."""
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
@@ -55,6 +58,7 @@ _CLOSES = r"(?:</(?:think|thinking|thought|reasoning|seed:think)>|\[/THINK\]|<\|
 _THOUGHTS = re.compile(rf"\A.*{_CLOSES}|{_OPENS}.*\Z", re.DOTALL)
 _FENCE_BEFORE = re.compile(r"(?:^|\n)[ \t]*(?:```|~~~)[ \t]*\w*\s*\Z")
 _FENCE_AFTER = re.compile(r"\s*(?:```|~~~)")
+_FIRST_WORD = re.compile(r"-?[^\W_]+")
 _CLOSING = re.compile(r"\W*\w*\W*")
 _LONGEST_CLOSING = 16  # characters; a sentence such as "Let me check again." is longer
 
@@ -68,6 +72,31 @@ def read_one(completion: Completion, scale: Scale, shown: Sequence[str] = ()) ->
         return _item(reply_object(completion.text, shown), scale)
     except UnreadableError as error:
         return problem_of(completion, str(error))
+
+
+def read_word(completion: Completion, scale: Scale) -> Reading | Problem:
+    """Read the reply to a request for a verdict alone: its first word, which ends the reply or a sentence of it."""
+    start, word = first_word(completion.text)
+    grade = _grade_of_word(word, scale)
+    rest = completion.text[start + len(word) :].strip()
+    if grade is None or (rest and rest[0].isalnum()):
+        wanted = "true or false" if scale.binary else f"a grade from {scale.minimum} to {scale.maximum}"
+        return problem_of(completion, f"the reply is not {wanted}: {glanced(completion.text)}")
+    return Reading(grade, None, None, None)
+
+
+def first_word(text: str) -> tuple[int, str]:
+    """Return the first word of a reply after its thoughts, and where it begins."""
+    thoughts = _THOUGHTS.match(text)
+    word = _FIRST_WORD.search(text, thoughts.end() if thoughts else 0)
+    return (word.start(), word[0]) if word else (0, "")
+
+
+def _grade_of_word(word: str, scale: Scale) -> int | None:
+    if scale.binary:
+        return {"true": 1, "false": 0}.get(word.lower())
+    grade = int(word) if word.isascii() and word.isdigit() and len(word) < 5 else None
+    return grade if grade is not None and scale.minimum <= grade <= scale.maximum else None
 
 
 def read_many(
@@ -136,7 +165,9 @@ def problem_of(completion: Completion, clause: str) -> Problem:
         if _repeats_itself(completion.text):
             return Problem("truncated", "the model repeats itself", final=True)
         detail = f"the reply ended at the cap of {completion.usage.output_tokens} tokens"
-        return Problem("truncated", detail, final=not _reasoned(completion))
+        if reasoned := _reasoned(completion):
+            detail += f", which thoughts took: {_LESS_THOUGHT}"
+        return Problem("truncated", detail, final=not reasoned)
     if completion.finish in ("refusal", "filter"):
         words = f": {glanced(completion.text)}" if completion.text else ""
         what = "the server's content filter" if completion.finish == "filter" else "the model"
@@ -146,16 +177,27 @@ def problem_of(completion: Completion, clause: str) -> Problem:
     return Problem("unparsable", clause)
 
 
-_SHORTEST_LOOP = 90  # characters of a reply in which a repetition is looked for
+_EFFORT = {"reasoning_effort": "low"}
+_LESS_THOUGHT = (
+    f"set {option('param', _EFFORT, python=f'params={json.dumps(_EFFORT)}')} if the model takes it, "
+    "or raise `max_tokens` in a copy of the prompt"
+)
+_SHORTEST_LOOP, _LOOKED_AT = 90, 30_000  # characters of a reply in which a repetition is looked for
 
 
 def _repeats_itself(text: str) -> bool:
-    """Tell whether the last third of a text repeats one piece at least twice."""
+    """Tell whether a text ends in one piece, three times or more, that takes its last third at least."""
     if len(text) < _SHORTEST_LOOP:
         return False
-    end = text[-(len(text) // 3) :]
-    period = end.find(end[: (len(end) + 1) // 2], 1)
-    return 0 < period <= len(end) // 2 and end[period:] == end[:-period]
+    text = text[-_LOOKED_AT:]
+    tail = text[-(_SHORTEST_LOOP // 6) :]
+    at = text.rfind(tail, 0, -1)
+    while at >= 0 and 3 * (period := len(text) - len(tail) - at) <= len(text):
+        end = text[-max(len(text) // 3, 3 * period) :]
+        if end[period:] == end[:-period]:
+            return True
+        at = text.rfind(tail, 0, at + len(tail) - 1)
+    return False
 
 
 def _reasoned(completion: Completion) -> bool:
@@ -201,8 +243,9 @@ def _grade(value: Any, scale: Scale) -> int:
         number = int(value)
     elif isinstance(value, str) and (match := _GRADE.fullmatch(value.strip())):
         number = int(match[1])
-        described = scale.levels[number - scale.minimum] if scale.levels and number in scale.grades else ""
-        if match[2] and _words(match[2]) != _words(described):
+        levels = scale.levels or (_GRADED_LEVELS if scale.span == GRADED.span else ())
+        described = levels[number - scale.minimum] if levels and number in scale.grades else ""
+        if match[2] and _words(match[2]) not in [_words(each) for each in described.split("|")]:
             number = None
     if number is None or not scale.minimum <= number <= scale.maximum:
         raise UnreadableError(

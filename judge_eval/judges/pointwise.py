@@ -8,9 +8,9 @@ from pathlib import Path
 
 from judge_eval.judges import prompted
 from judge_eval.judges.judge import JudgingPlan
-from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
+from judge_eval.judges.parsing import Problem, Reading, read_many, read_one, read_word
 from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct, objects_shown
-from judge_eval.judges.token_confidence import Confidence, read_confidence
+from judge_eval.judges.token_confidence import Confidence, likely_word, read_confidence, read_word_confidence
 from judge_eval.prompts import PromptForm
 from judge_eval.registry import Kind
 from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
@@ -23,7 +23,8 @@ class Pointwise(prompted.PromptJudge):
     Equal chunks are asked about once, ones without text never. An unreadable reply is asked for again once,
     with the problem named; a truncated one that reasoned once, with a larger cap; a relevant verdict without a
     quote once.
-    A chunk that still has no verdict gets a `NoVerdict`.
+    A chunk that still has no verdict gets a `NoVerdict`. A prompt with the contract `verdict` asks for one word,
+    whose probability is the verdict's confidence.
 
     Args:
         prompt: A pointwise prompt: its id, the path of a file of your own, or a form made of one.
@@ -92,7 +93,16 @@ class VerdictContract(Contract[Reading]):
 
     def read(self, reply: Completion) -> Reading | Problem:
         """Read a reply about one passage."""
+        if self.form.prompt.verdict_alone:
+            return self._read_word(reply)
         return read_one(reply, self.form.scale, self.shown)
+
+    def _read_word(self, reply: Completion) -> Reading | Problem:
+        reading = read_word(reply, self.form.scale)
+        if isinstance(reading, Problem) and reading.why in ("truncated", "unparsable"):
+            likely = likely_word(reply, self.form.scale)
+            return reading if likely is None else Reading(likely, None, None, None)
+        return reading
 
     def read_list(self, reply: Completion, count: int) -> dict[int, Reading] | Problem:
         """Read a reply about several passages."""
@@ -100,10 +110,13 @@ class VerdictContract(Contract[Reading]):
 
     def is_bare(self, reading: Reading) -> bool:
         """Tell whether a relevant verdict lacks a quote."""
-        return reading.grade >= self.form.scale.relevant and not (reading.evidence or "").strip()
+        quotes = not self.form.prompt.verdict_alone
+        return quotes and reading.grade >= self.form.scale.relevant and not (reading.evidence or "").strip()
 
     def token_confidence(self, reply: Completion, reading: Reading, number: int | None = None) -> Confidence | None:
         """Return how sure the model is of a verdict."""
+        if self.form.prompt.verdict_alone:
+            return read_word_confidence(reply, self.scale)
         return read_confidence(reply, self.scale, reading.grade, number)
 
 

@@ -66,7 +66,7 @@ class PromptJudge(ABC):
 
     def models_asked(self) -> tuple[ModelUse]:
         """Return how it asks its one model."""
-        return (ModelUse("", self.mode),)
+        return (ModelUse("", self.mode, confidence=asks_verdict_alone(self.form)),)
 
     def forms(self) -> Mapping[str, prompts.AnyForm]:
         """The forms of its prompts: its own as `prompt`, the others by their part of the record."""
@@ -148,14 +148,23 @@ def fit_evidence(form: prompts.PromptForm | prompts.ClaimsForm, evidence: Eviden
     policies = get_args(EvidencePolicy)
     if evidence is not None and evidence not in policies:
         raise ConfigError(f"evidence is {evidence!r}; {advise(evidence, policies)}")
+    if evidence == "required" and form.prompt.verdict_alone:
+        raise ConfigError(f"evidence=required cannot be kept: the prompt {form.prompt.id!r} asks for a verdict alone")
     return evidence or form.prompt.evidence or "flag"
+
+
+def asks_verdict_alone(form: prompts.AnyForm) -> bool:
+    """Tell whether a form asks for a verdict without evidence and reason, whose probability is the score."""
+    return isinstance(form, prompts.PromptForm) and form.prompt.verdict_alone
 
 
 def describe_form(form: prompts.AnyForm, scale: Scale) -> dict[str, Any]:
     """Return the part of a judge's record about its prompt and scale."""
     prompt = form.prompt
+    contract = {"contract": prompts.VERDICT_ALONE} if asks_verdict_alone(form) else {}
     return {
         "mode": prompt.mode,
+        **contract,
         "prompt": {"id": prompt.id, "version": prompt.version, "digest": form.digest.hex()},
         "scale": scale.model_dump(),
     }

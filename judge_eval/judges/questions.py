@@ -23,7 +23,7 @@ Asking: TypeAlias = Generator[RequestRound, Sequence[Reply], None]
 
 ASKED_AGAIN = ("unreachable", "budget")
 """Why a verdict is missing if asking again may bring one."""
-LARGER_CAP = 8
+LARGER_CAP = 2
 """How many times the cap a truncated reply that reasoned is asked again with."""
 
 BLANK = "The chunk is blank."
@@ -69,7 +69,8 @@ def distinct(chunks: Sequence[schema.Chunk], known: Mapping[str, schema.Verdict]
 def objects_shown(trace: schema.Trace) -> tuple[str, ...]:
     """Return the texts of a trace that may hold a JSON object, which is not a judge's answer."""
     chunks = [text for chunk in trace.chunks for text in (chunk.text, chunk.title)]
-    return holding_objects((trace.query, trace.reference, trace.answer, *chunks))
+    turns = [turn.content for turn in trace.history]
+    return holding_objects((trace.query, trace.reference, trace.answer, *turns, trace.conversation, *chunks))
 
 
 def request_for(
@@ -87,6 +88,7 @@ def request_for(
     return Request(
         form=form,
         query=trace.query,
+        history=trace.conversation,
         passages=tuple(question.passage for question in questions),
         max_tokens=max_tokens,
         reference=trace.reference if "reference" in needs else None,

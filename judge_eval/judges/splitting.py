@@ -95,10 +95,11 @@ class Splitting:
         return Request(
             form=self.form,
             query=trace.query,
+            history=trace.conversation,
             passages=(),
             max_tokens=self.max_tokens + len(reference),
             reference=reference,
-            accepts=lambda reply: not isinstance(read_split(reply, reference), parsing.Problem),
+            accepts=lambda reply: not isinstance(read_split(reply, reference, trace.conversation), parsing.Problem),
             trace_id=trace.id,
             chunk_ids=tuple(chunk.id for chunk in trace.chunks),
         )
@@ -109,7 +110,7 @@ class Splitting:
                 split.problem = failed_call(reply, split.problem)
             return None
         reference = request.reference or ""
-        read = read_split(reply, reference)
+        read = read_split(reply, reference, request.history)
         if isinstance(read, parsing.Problem):
             if split.claims is not None:  # the second look brought nothing
                 return None
@@ -128,11 +129,12 @@ class Splitting:
         return None
 
 
-def read_split(completion: Completion, reference: str) -> tuple[schema.Claim, ...] | parsing.Problem:
+def read_split(completion: Completion, reference: str, history: str = "") -> tuple[schema.Claim, ...] | parsing.Problem:
     """Read the claims of a reference, whose quotes must stand in it; equal ones are one. Ids count from 1."""
     try:
         claims: dict[str, schema.Claim] = {}
-        for number, item in enumerate(parsing.items_of(completion, "claims", parsing.holding_objects((reference,))), 1):
+        shown = parsing.holding_objects((reference, history))
+        for number, item in enumerate(parsing.items_of(completion, "claims", shown), 1):
             parsing.check_fields(item, ("quote", "claim", "vital"), f"claim {number}")
             text, quote, vital = item["claim"], item["quote"], item["vital"]
             if type(text) is not str or type(quote) is not str or not text.strip():

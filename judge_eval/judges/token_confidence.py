@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from judge_eval.judges.parsing import first_word
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, TokenLogprob
 
 # An unescaped quote begins a field's name; inside a string of the reply it would be escaped.
 _FIELD = re.compile(r'(?<!\\)"(id|verdict|grade)"\s*:\s*')
 _UNLIKELY = 0.01
+_LIKELY = 0.05
+"""What all grades weigh together at least if the reply begins with a word that is none."""
 _LEAD = ' \t\r\n":'
 
 
@@ -51,6 +54,35 @@ def read_confidence(completion: Completion, scale: Scale, grade: int, number: in
             if own != grade or not sum(shares.values()) > 0 or _begins_two(shares, scale):
                 continue
             return Confidence.of([shares.get(value, 0.0) for value in scale.grades], scale)
+    return None
+
+
+def read_word_confidence(completion: Completion, scale: Scale) -> Confidence | None:
+    """Read off how sure the judge was of a verdict that is the whole reply; None if the server told nothing that fits.
+
+    On the scale 0-1 it is P(true) over P(true) + P(false), of the token with which the reply begins after its thoughts.
+    """
+    shares = _word_shares(completion, scale)
+    return None if shares is None else Confidence.of([shares.get(value, 0.0) for value in scale.grades], scale)
+
+
+def likely_word(completion: Completion, scale: Scale) -> int | None:
+    """Return the most probable grade of a reply that begins with another word; None if no grade is likely enough."""
+    shares = _word_shares(completion, scale)
+    if shares is None or sum(shares.values()) < _LIKELY:
+        return None
+    return max(scale.grades, key=lambda grade: (shares.get(grade, 0.0), -grade))
+
+
+def _word_shares(completion: Completion, scale: Scale) -> dict[int, float] | None:
+    (start, word), at = first_word(completion.text), 0
+    if not word:  # nothing, or thoughts that were cut: what they begin with is no verdict
+        return None
+    for token in completion.logprobs:
+        at += len(token.token)
+        if at > start:
+            shares = _shares(token, scale)
+            return shares if sum(shares.values()) > 0 and not _begins_two(shares, scale) else None
     return None
 
 

@@ -115,6 +115,16 @@ def calls_nobody(backend: Backend) -> bool:
     return bool(_stated(backend, "calls_nobody"))
 
 
+def is_local(backend: Backend) -> bool:
+    """Whether a backend's server runs on this machine: its attribute of this name."""
+    return bool(_stated(backend, "is_local"))
+
+
+def has_few_slots(backend: Backend) -> bool:
+    """Whether a backend's server may answer few calls at a time: its attribute of this name."""
+    return bool(_stated(backend, "has_few_slots"))
+
+
 def caches_prompt_from(backend: Backend) -> tuple[int, int]:
     """Tokens from which some model, and every model, caches a prompt's fixed part that is marked; 0 if it never is."""
     return _stated(backend, "caches_prompt_from") or (0, 0)

@@ -35,6 +35,8 @@ class Counts:
     """What was left out of requests because the server does not take it."""
     cache: Mapping[str, int] = field(default_factory=dict)
     """Oddities of the cache: rows `refused`, and answers paid for `beside` those of another process."""
+    lost: int = 0
+    """The most calls that workers which died had begun and that are not among `calls`."""
     parts: Mapping[str, Counts] = field(default_factory=dict)
     """What each of several models or workers has done."""
 
@@ -49,6 +51,7 @@ class Counts:
             sum((Counter(counts.retries) for counts in each), Counter()),
             tuple(sorted({name for counts in each for name in counts.dropped})),
             sum((Counter(counts.cache) for counts in each), Counter()),
+            sum(counts.lost for counts in each),
             parts,
         )
 
@@ -61,6 +64,7 @@ class Counts:
             Counter(self.retries) - Counter(start.retries) if self.retries else {},
             self.dropped,
             Counter(self.cache) - Counter(start.cache) if self.cache else {},
+            self.lost - start.lost,
         )
 
 
@@ -73,10 +77,20 @@ class UsageCounter(Wrapper):
         self.usage = Usage()
         self.dropped: set[str] = set()
         """What was left out of requests because the server does not take it."""
+        self.in_flight = 0
+        """Requests that have begun and not ended."""
+        self.on_begin: list[Callable[[], None]] = []
+        """Called before each request."""
 
     async def complete(self, request: Request) -> Completion:
         """Ask, and count what came."""
-        completion = await self.inner.complete(request)
+        for begin in self.on_begin:
+            begin()
+        self.in_flight += 1
+        try:
+            completion = await self.inner.complete(request)
+        finally:
+            self.in_flight -= 1
         self.calls += 1
         self.usage += completion.usage
         self.dropped.update(completion.dropped)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,8 @@ class Tape:
     """Who answered, by route, if several judges were recorded; else None."""
     rows: dict[tuple[str, str], TapeRow] = field(default_factory=dict)
     """The answers by route and by the digest of their request; a single judge has the route ""."""
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """The keys of the rows that were asked for."""
 
     @cached_property
     def keys_by_ids(self) -> Mapping[tuple[Any, ...], set[str]]:
@@ -152,26 +154,35 @@ def append(
         file.flush()
 
 
-def tidy(path: Path) -> None:
-    """Rewrite a cassette in its final order, one line a request; raises as `read` and `append`."""
+def tidy(path: Path, keep: Collection[tuple[str, str]] | None = None) -> int:
+    """Rewrite a cassette in its final order, one line a request; raises as `read` and `append`.
+
+    Args:
+        path: The cassette.
+        keep: Routes and keys of the rows to keep; None keeps all.
+
+    Returns:
+        How many rows were removed.
+    """
     if not path.exists():
-        return
+        return 0
     with _locked(path) as file:
         file.seek(0)
         data = b"".join(_bounded_lines(path, file))
         if not data:
-            return
+            return 0
         tape = _parse(path, data)
-        rows = sorted(tape.rows.values(), key=_order)
+        rows = sorted((row for key, row in tape.rows.items() if keep is None or key in keep), key=_order)
+        removed = len(tape.rows) - len(rows)
         try:
             lines = [_line(_header(tape.identity, tape.members)), *map(_line, rows)]
         except ValueError:
             message = "a line holds NaN or an infinity, which are not JSON; correct or delete it"
             raise DataError(message, file=str(path)) from None
-        if b"".join(lines) == data:
-            return
-        with replacing(path, mode=path.stat().st_mode & 0o777) as made:
-            made.writelines(lines)
+        if b"".join(lines) != data:
+            with replacing(path, mode=path.stat().st_mode & 0o777) as made:
+                made.writelines(lines)
+        return removed
 
 
 def _parse(path: Path, data: bytes) -> Tape:
@@ -400,6 +411,11 @@ class Replay:
         return tape
 
     @property
+    def asked(self) -> set[tuple[str, str]]:
+        """The routes and keys of the recorded answers that were asked for, by all judges of the cassette."""
+        return self._read[0].asked if self._read else set()
+
+    @property
     def identity(self) -> Identity | None:
         """Who answered when it was recorded."""
         tape = self._tape
@@ -428,6 +444,7 @@ class Replay:
         row = tape.rows.get((self.route, key))
         if row is None:
             return None
+        tape.asked.add((self.route, key))
         shown = tape_row(request, RefusedError(""), self.route)
         texts = all(row.get(name, shown[name]) == shown[name] for name in ("asked", "passage"))
         # Equal requests of other traces share a row, so other ids alone are not an error.

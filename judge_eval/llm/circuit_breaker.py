@@ -56,7 +56,8 @@ class CircuitBreaker(Wrapper):
             if self._confirms(error, request.trace_id, 1 if denied else REFUSALS):
                 raise FatalCallError(
                     f"{error} (the last {len(self._failures)} calls, of {len(self._traces)} traces, "
-                    "failed in the same way)"
+                    "failed in the same way)",
+                    error.cause,
                 ) from None
             if denied:
                 raise RefusedError(str(error)) from None

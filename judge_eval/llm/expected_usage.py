@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache.store import Sealer, Store
-from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.llm.stack import ModelStack, Stack
 from judge_eval.wire import Completion
 
 SHARE = 3
@@ -57,21 +57,20 @@ class Expected:
     """Where that comes from, in words."""
 
 
-def expect_output(stack: Stack | Stacks, plan: Plan) -> Expected:
+def expect_output(stack: Stack, plan: Plan) -> Expected:
     """Estimate a run's output tokens from cached answers of the run, else of its model, else from the cap."""
     if plan.answers >= _LEAST and plan.answered_passages:
         each = plan.answered_tokens / plan.answered_passages
         return _likely(plan, each, f"as the {plan.answers:,} answers to these data in the cache")
-    stacks = [stack] if isinstance(stack, Stack) else list(stack.parts.values())
     counts, means = [], []
-    for each_stack in stacks:
-        answers = _of_model(each_stack, plan.listwise)
+    for part in stack.parts.values():
+        answers = _of_model(part, plan.listwise)
         if len(answers) < _LEAST:
             break
         counts.append(len(answers))
         means.append(sum(tokens for _, tokens in answers) / sum(passages for passages, _ in answers))
     else:
-        models = "this model" if len(stacks) == 1 else "these models"
+        models = "this model" if len(means) == 1 else "these models"
         source = f"as the {sum(counts):,} answers of {models} in the cache"
         return _likely(plan, sum(means) / len(means), source)
     return Expected(plan.output_tokens // SHARE, "a third of the cap, since no earlier answers are known")
@@ -81,7 +80,7 @@ def _likely(plan: Plan, each: float, source: str) -> Expected:
     return Expected(min(plan.output_tokens, round(each * plan.passages)), source)
 
 
-def _of_model(stack: Stack, listwise: bool) -> Sequence[tuple[int, int]]:
+def _of_model(stack: ModelStack, listwise: bool) -> Sequence[tuple[int, int]]:
     identity = stack.backend.identity
     answers: list[tuple[int, int]] = []
     if stack.cached is None or identity is None:

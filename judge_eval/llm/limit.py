@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, Wrapper
+from judge_eval.llm.backend import Backend, Wrapper, has_few_slots
 from judge_eval.wire import Completion, Request
 
 _SCARCE = 0.25  # the share of a quota below which calls are paced
@@ -28,6 +28,11 @@ _FALL, _LEARNED, _RETURN = 0.1, 0.2, 5.0
 """By how much of itself the learned pace falls at a rejection, and as it is learned; the seconds until it is back."""
 _GROWTH = 0.07
 """What a completed call adds to the window after slow start: it rises while fewer than 12% are rejected."""
+_SLOTS = 4
+"""The window at the start where the server may have few slots."""
+_SLOWER, _ROUND, _TRIED_AGAIN = 1.5, 8, 8
+"""By how much longer calls may take in a window twice as wide, the least calls that show it, and the rounds of as many
+calls as the window after which it is tried again."""
 _SLACK = 0.02  # seconds by which a paced call may make up for a clock that woke late
 
 
@@ -98,6 +103,8 @@ class RateLimits:
     """Requests a minute; None if only the server limits them."""
     tpm: float | None = None
     """Tokens a minute, input and output together; None likewise."""
+    few_slots: bool = False
+    """Whether calls may wait for each other at the server: the window doubles only while they take no longer."""
 
 
 class RateController:
@@ -111,7 +118,7 @@ class RateController:
 
     def __init__(self, limits: RateLimits) -> None:
         self.limits = limits
-        self.window = float(min(limits.start, limits.most))
+        self.window = float(min(limits.start, limits.most, _SLOTS if limits.few_slots else limits.start))
         """The most calls in flight now, >= 1."""
         self.in_flight = 0
         self.not_before = -math.inf
@@ -135,6 +142,10 @@ class RateController:
         self._flow, self._flow_at = 0.0, -math.inf  # completions a second lately, and the time of the last one
         self._top, self._depth = 0.0, 0.0  # the pace at which rejections came, 0 for none, and the share taken off
         self._fell_at = -math.inf
+        self._times: list[float] = []  # the seconds of the calls of this round that started in this window
+        self._narrow = (0.0, 0.0)  # the window before the last doubling and the seconds of a call in it; 0 for none
+        self._widened, self._rounds = 0, 1  # the last call that says nothing of this window; rounds until it may double
+        self._crowded = 0  # the last call of a window that was taken back
         self._least = 0.0  # a pace under which rejections are no longer the limit's
         self._fell_after = 0  # the calls started before the pace fell, which say nothing about it
 
@@ -186,18 +197,25 @@ class RateController:
         `retry_after` are the seconds that the server asked to wait. `number` is `started` when the call had started;
         None takes the last call.
         """
+        number = self.started if number is None else number
         if outcome == "ok":
-            self._completed(now, took, tokens)
-        elif outcome != "neutral":
+            self._completed(now, took, tokens, number)
+        elif outcome == "late" and self._narrow[0]:  # the calls that show that the window is too wide never complete
+            self._take_doubling_back()
+        elif outcome != "neutral" and number > self._crowded:
             self.window = max(1.0, self.window - 0.5)
         if outcome == "rejected":
-            self._rejects(now, retry_after, self.started if number is None else number)
+            self._rejects(now, retry_after, number)
         self._heard = False
         self.in_flight -= 1
 
-    def _completed(self, now: float, took: float, tokens: float) -> None:
+    def _completed(self, now: float, took: float, tokens: float, number: int) -> None:
         self._peak = max(self.in_flight, self._peak - 0.1)
-        if self._peak * 2.5 >= self.window:  # an unused window says nothing about a wider one
+        if self._peak * 2.5 < self.window:  # an unused window says nothing about a wider one
+            pass
+        elif self.limits.few_slots and self._slow_start and self.requests is None:
+            self._double_if_as_fast(took, number)
+        else:
             # Where the server tells what is left, pacing keeps the rate and the window may be wide.
             step = 1.0 if self._slow_start or self.requests is not None else _GROWTH
             self.window = min(float(self.limits.most), self.window + step)
@@ -214,6 +232,28 @@ class RateController:
         span = max(self._latency, 1.0)
         gone = max(0.0, now - max(self._flow_at, self.not_before))
         self._flow, self._flow_at = self._flow * math.exp(-gone / span) + 1 / span, now
+
+    def _double_if_as_fast(self, took: float, number: int) -> None:
+        """Take in a call; after a round of them double the window, or take the last doubling back."""
+        if number <= self._widened:
+            return
+        self._times.append(took)
+        if len(self._times) < max(self.window, _ROUND) * self._rounds:
+            return
+        mean, (narrow, before) = sum(self._times) / len(self._times), self._narrow
+        if narrow and mean > _SLOWER * before:
+            self._take_doubling_back()
+            return
+        self._times, self._narrow, self._rounds = [], (0.0, 0.0), 1
+        if self.window < self.limits.most:
+            self._narrow = (self.window, mean)
+            self.window = min(self.window * 2, float(self.limits.most))
+        self._widened = self.started + int(self.window)  # the first ones find a shorter or a longer line
+
+    def _take_doubling_back(self) -> None:
+        self.window = min(self.window, self._narrow[0])
+        self._times, self._narrow, self._rounds = [], (0.0, 0.0), _TRIED_AGAIN
+        self._widened, self._crowded = self.started + int(self.window), self.started
 
     def _rejects(self, now: float, retry_after: float | None, number: int) -> None:
         self._rejected_at = now
@@ -269,6 +309,7 @@ class RateController:
             min(ours.start, limits.start),
             min((rate for rate in (ours.rpm, limits.rpm) if rate is not None), default=None),
             min((rate for rate in (ours.tpm, limits.tpm) if rate is not None), default=None),
+            ours.few_slots or limits.few_slots,
         )
         self.window = min(self.window, float(self.limits.most))
 
@@ -409,7 +450,8 @@ class Limited(Wrapper):
     """A backend that adapts to what the server behind it can take.
 
     At most `concurrency` calls (>= 1) are in flight, `start` until the server has answered. `rpm` and `tpm`
-    (requests, and tokens in and out, a minute) hold where the server does not advertise its limits. If it
+    (requests, and tokens in and out, a minute) hold where the server does not advertise its limits. A server that may
+    answer few calls at a time begins with 4, and gets more only while they take no longer. If it
     asks everyone to wait longer than `patience` seconds, calls are declined at once and not sent, also those in line.
 
     `total` bounds the calls in flight of this backend and others together (`run_gate`). A call takes its
@@ -433,7 +475,7 @@ class Limited(Wrapper):
         super().__init__(inner)
         self._patience, self._total = patience, total
         self._words = ""  # what the server said when it last declined a call for want of capacity
-        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm)
+        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm, has_few_slots(inner))
         self._gate = QuotaGate(limits)
         if isinstance(inner, Advertising):
             with _gates_lock:

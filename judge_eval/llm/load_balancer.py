@@ -7,7 +7,7 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, Identity, splits_requests
+from judge_eval.llm.backend import Backend, Identity, is_local, splits_requests
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
 
@@ -64,6 +64,11 @@ class LoadBalancer:
         return splits_requests(self._servers[0].backend)
 
     @property
+    def is_local(self) -> bool:
+        """Whether one of the servers runs on this machine."""
+        return any(is_local(server.backend) for server in self._servers)
+
+    @property
     def in_flight(self) -> list[int]:
         """How many calls each server is working on, in the order given."""
         return [server.in_flight for server in self._servers]
@@ -90,9 +95,10 @@ class LoadBalancer:
                 completion = await server.backend.complete(request)
             except TransientError as error:
                 is_away = (error.retry_after or 0.0) > PATIENCE
-                if is_away or error.kind in ("connection", "timeout"):
+                if is_away or error.kind in ("connection", "loading", "timeout"):
                     self._leave_out(server)
-                if not error.sent and (error.kind == "connection" or is_away) and len(tried) < len(self._servers):
+                is_away = is_away or error.kind in ("connection", "loading")
+                if not error.sent and is_away and len(tried) < len(self._servers):
                     continue
                 raise
             finally:

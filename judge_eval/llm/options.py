@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
 from judge_eval.ranges import Range, check_params
-from judge_eval.settings import FieldValues, Setting, check
+from judge_eval.settings import FieldValues, Setting, check, with_advice
 from judge_eval.spelling import option
 from judge_eval.user_text import read_params
 
@@ -37,13 +37,17 @@ def _params(pairs: Sequence[str]) -> dict[str, Any]:
     return read_params(pairs, option("param", python="params"))
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _words(text: str | None) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(text or ""))
+        words = tuple(shlex.split(text or ""))
     except ValueError as error:
         raise ConfigError(f"{option('key_command')}: {error}") from None
+    if text is not None and not words:
+        raise ConfigError(f"{option('key_command')} is empty; give a command that prints the key, or leave it out")
+    return words
 
 
+@with_advice
 @dataclass(frozen=True, slots=True)
 class Options:
     """How the judge is called. None of it changes a verdict but `params` and `base_url`.
@@ -52,7 +56,7 @@ class Options:
         ConfigError: A number is out of its range, or a parameter cannot be sent.
     """
 
-    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True, to_server=True)] = None
+    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True, to_server="required")] = None
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
     fleet: Annotated[
         tuple[str, ...],
@@ -66,7 +70,7 @@ class Options:
             read=_fleet,
         ),
     ] = ()
-    key_env: Annotated[str | None, Setting(flag=False, to_server=True)] = None
+    key_env: Annotated[str | None, Setting(flag=False, to_server="required")] = None
     """The environment variable that holds the server's key; the provider's own if None."""
     params: Annotated[
         Mapping[str, Any],
@@ -78,7 +82,7 @@ class Options:
             type=list[str] | None,
             read=_params,
             changes_verdict=True,
-            to_server=True,
+            to_server="required",
             common=True,
         ),
     ] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class Options:
             type=list[str] | None,
             read=lambda names: tuple(names or ()),
             changes_verdict=True,
-            to_server=True,
+            to_server="required",
         ),
     ] = ()
     """What the server does not take, as `docs/providers.md` names it; what else it declines is negotiated."""
@@ -103,15 +107,15 @@ class Options:
             env=True,
             type=str | None,
             read=_words,
-            to_server=True,
+            to_server="required",
         ),
     ] = ()
     """The command, word by word, that prints the key: a line, or JSON with a token and its end."""
     concurrency: Annotated[
-        int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True, to_server=True)
+        int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True, to_server="optional")
     ] = 256
     timeout: Annotated[
-        float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False), to_server=True)
+        float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False), to_server="optional")
     ] = 120.0
     max_reply: Annotated[
         int,
@@ -122,7 +126,7 @@ class Options:
             type=float,
             unit=1_000_000,
             range=Range(0.000001, 10_000, whole=False),
-            to_server=True,
+            to_server="optional",
         ),
     ] = MOST_BYTES
     rpm: Annotated[
@@ -160,7 +164,9 @@ class Options:
         return self.base_url
 
     def with_logprobs(self, route: str) -> Options:
-        """Return the same, with log-probabilities of a route's model; set parameters stay."""
+        """Return the same, with log-probabilities of a route's model (the only one if empty); set parameters stay."""
+        if not route:
+            return replace(self, params={**LOGPROBS, **self.params})
         own = self.members.get(route, self)
         own = replace(own, params={**LOGPROBS, **own.params}, members={})
         return replace(self, members={**self.members, route: own})

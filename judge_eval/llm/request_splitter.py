@@ -45,6 +45,8 @@ class RequestSplitter(Wrapper):
         return joined(*completions)
 
     def _may_split(self, request: Request, error: RefusedError) -> bool:
+        if error.why == "unparsable":  # it was answered, and perhaps billed
+            return False
         divisible = _is_divisible(request)
         if isinstance(error, RequestTooLargeError):
             if divisible and not self._is_too_large(request):

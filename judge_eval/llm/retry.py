@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
-from judge_eval.llm.backend import Backend, Wrapper
+from judge_eval.llm.backend import Backend, Wrapper, is_local
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_FIRST_TRIES = 4  # attempts at a server that has never answered: a wrong address should be reported soon
+_FIRST_TRIES = 4  # attempts at a far server that has never answered: a wrong address should be reported soon
+_STARTING = 20.0  # the most seconds for which a server of this machine that has never answered may refuse calls
+_AWAY = 5.0  # the most seconds between two attempts at a server that is away
+_SAID = 2.0  # seconds for which a server is away before people are told
 _RULE = 4  # calls in a row, without an answer between, that show a wait to be meant for all
+_LATE = 2  # time-outs of one call after which it has failed: a server that is too slow is not helped by a third
 _LONG = 10.0  # seconds from which a wait that a server asks for is shown to people
+
+_log = logging.getLogger("judge_eval")
 
 
 class Retried(Wrapper):
@@ -26,8 +34,12 @@ class Retried(Wrapper):
 
     Between attempts it waits as long as the server asks, else a random part of a span of `base` seconds that
     doubles each time up to `longest` ("full jitter", repeatable by `seed`); in all at most `max_delay`
-    seconds a call. If a server asks several calls in a row for a longer wait, the run ends. It stands outside
-    a limiter, so that a waiting call does not keep a slot.
+    seconds a call. A call that times out is repeated once. If a server asks several calls in a row for a longer wait,
+    the run ends. It stands outside a limiter, so that a waiting call does not keep a slot.
+
+    A server that loads its model, or is away after it has answered, is waited for: attempts that did not reach it do
+    not count, but for `max_delay`; one of this machine that is not there yet is, for 20 seconds. With one attempt
+    nothing is.
     """
 
     def __init__(
@@ -48,7 +60,8 @@ class Retried(Wrapper):
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self.counts: Counter[str] = Counter()
         """How many attempts were repeated, by the kind of `TransientError`."""
-        self._answered = False
+        self._answered, self._is_local = False, is_local(inner)
+        self._said_away = False  # whether people were told that the server is away
         self._too_long = 0  # waits that were asked for, in a row, and are longer than the allowed
         self._asked, self._until = 0.0, 0.0  # the long wait that ends last, and the time when it ends
 
@@ -61,7 +74,7 @@ class Retried(Wrapper):
         """Answer one request, in as many attempts as it takes.
 
         Raises:
-            FatalCallError: No call ever reached the server, or it asks all for a longer wait than is allowed.
+            FatalCallError: No call ever reached the server, or it is away, or asks all to wait, for too long.
             CallError: The attempts failed.
         """
         try:
@@ -69,6 +82,9 @@ class Retried(Wrapper):
         except TransientError as error:
             completion = await self._again(request, error)
         self._answered, self._too_long = True, 0
+        if self._said_away:
+            self._said_away = False
+            _log.warning("the server answers again")
         return completion
 
     async def _again(self, request: Request, error: TransientError) -> Completion:
@@ -86,7 +102,7 @@ class Retried(Wrapper):
             sleep=asyncio.sleep,
             retry=retry_if_exception_type(TransientError),
             wait=self._wait,
-            stop=self._stop,
+            stop=partial(self._stop, Counter()),
             before_sleep=self._note,
             retry_error_callback=self._give_up,
         )
@@ -98,11 +114,29 @@ class Retried(Wrapper):
             return asked
         # The exponent is bounded: 2 ** 5000 is not a float.
         span = min(self._longest, self._base * 2.0 ** min(state.attempt_number - 1, 60))
-        return self._random.uniform(0, span)
+        return self._random.uniform(0, min(span, _AWAY) if self._is_away(_error(state)) else span)
 
-    def _stop(self, state: RetryCallState) -> bool:
-        limit = min(self._attempts, _FIRST_TRIES) if self._never_reached(_error(state)) else self._attempts
-        return state.attempt_number >= limit or state.idle_for + state.upcoming_sleep > self._max_delay
+    def _stop(self, failed: Counter[str], state: RetryCallState) -> bool:
+        """Take in how an attempt failed, of which `failed` counts those of one call; return whether it was the last."""
+        error = _error(state)
+        is_away = self._attempts > 1 and self._is_away(error)
+        failed["away" if is_away else error.kind] += 1
+        if state.idle_for + state.upcoming_sleep > self._longest_wait(error) or failed["timeout"] >= _LATE:
+            return True
+        if is_away:
+            return False
+        limit = min(self._attempts, _FIRST_TRIES) if self._never_reached(error) else self._attempts
+        return failed.total() - failed["away"] >= limit
+
+    def _is_away(self, error: TransientError) -> bool:
+        """Whether an attempt failed because the server is not there now, and may be soon."""
+        if error.kind == "loading":
+            return True
+        return error.kind == "connection" and not error.sent and (self._answered or self._is_local)
+
+    def _longest_wait(self, error: TransientError) -> float:
+        """Return the most seconds for which a call is repeated that failed like this."""
+        return min(self._max_delay, _STARTING) if self._never_reached(error) else self._max_delay
 
     def _never_reached(self, error: TransientError) -> bool:
         return error.kind == "connection" and not error.sent and not self._answered
@@ -110,6 +144,9 @@ class Retried(Wrapper):
     def _note(self, state: RetryCallState) -> None:
         error = _error(state)
         self.counts[error.kind] += 1
+        if self._is_away(error) and not self._said_away and state.idle_for + state.upcoming_sleep > _SAID:
+            self._said_away = True
+            _log.warning("%s; waits up to %.0f s for it", error.detail, self._longest_wait(error))
         if error.retry_after is not None and error.retry_after >= _LONG:
             until = monotonic() + error.retry_after
             if until > self._until:
@@ -122,6 +159,8 @@ class Retried(Wrapper):
             if "is it running?" not in error.detail:
                 tried += "; is the server running, and the base URL right?"
             raise FatalCallError(f"{error.detail} ({tried})")
+        if self._is_away(error) and self._attempts > 1:
+            raise FatalCallError(f"{error.detail} ({tried} in {state.idle_for:.0f} s)")
         if error.retry_after is not None and (number < self._attempts or error.retry_after > self._max_delay):
             tried += f"; a wait of {error.retry_after:.0f} s was asked for, {self._max_delay:.0f} s are allowed"
         if error.retry_after is not None and error.retry_after > self._max_delay:

@@ -1,17 +1,18 @@
 """The one place where backends are stacked around each other."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, peek, splits_requests
 from judge_eval.llm.budget import Budgeted, Counts, Ledger, UsageCounter, price_of
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore, secret_beside
-from judge_eval.llm.cache.folder import cache_place
+from judge_eval.llm.cache.place import cache_place
 from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import Store
 from judge_eval.llm.cassettes import Recording, Replay
@@ -25,7 +26,6 @@ from judge_eval.llm.retry import Retried
 from judge_eval.llm.tracing import Traced
 from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
-from judge_eval.settings import settings_of
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
 from judge_eval.user_text import is_address
@@ -33,8 +33,8 @@ from judge_eval.wire import Completion, Request, Usage, with_secret_fences
 
 
 @dataclass
-class Stack:
-    """A backend with its wrappers and their counters."""
+class ModelStack:
+    """The backend of one model with its wrappers and their counters."""
 
     backend: Backend
     counter: UsageCounter
@@ -43,25 +43,10 @@ class Stack:
     otel: Otel = "off"
     breaker: CircuitBreaker | None = None
 
-    def note_answered(self) -> None:
-        """Take note that the model has answered in an earlier session of the run."""
-        if self.breaker is not None:
-            self.breaker.answered = True
-
-    @property
-    def asked_wait(self) -> float:
-        """The seconds that the server asked to wait while calls wait so; 0 if none does, or not for long."""
-        return self.retried.asked_wait if self.retried else 0.0
-
     @property
     def keeps(self) -> bool:
         """Whether a cache keeps the answers."""
         return self.cached is not None and self.cached.failure is None
-
-    @property
-    def calls_nobody(self) -> bool:
-        """Whether every answer is made without a call."""
-        return calls_nobody(self.backend)
 
     def counts(self) -> Counts:
         """Return what was done so far."""
@@ -77,59 +62,59 @@ class Stack:
         if usage == Usage():
             return 0.0
         identity = self.backend.identity
-        if identity is None or self.calls_nobody:
+        if identity is None or calls_nobody(self.backend):
             return None
         return price_of(identity, usage)
 
-    def spent(self, start: Counts) -> float | None:
-        """Return what was spent since `start` in US dollars; None where a price is not known."""
-        return self.cost(self.counts().usage - start.usage)
-
-    def identities(self) -> dict[str, Identity | None]:
-        """Return who answers, by route."""
-        return {"": self.backend.identity}
-
-    def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Return what so many tokens would cost in US dollars; None where the price is not known."""
-        return self.cost(Usage(input_tokens, output_tokens))
-
 
 @dataclass
-class Stacks:
-    """The stacks of several models behind one backend."""
+class Stack:
+    """What answers a run: the stacks of its models behind one backend."""
 
     backend: Backend
-    parts: Mapping[str, Stack]
+    parts: Mapping[str, ModelStack]
+    """By route; a single model, which answers every route, has the route ""."""
+
+    def part(self, route: str) -> Stack:
+        """Return the stack of the model that answers a route."""
+        route = route if route in self.parts else ""
+        return Stack(self.parts[route].backend, {route: self.parts[route]})
 
     def note_answered(self) -> None:
         """Take note that the models have answered in an earlier session of the run."""
-        for stack in self.parts.values():
-            stack.note_answered()
+        for part in self.parts.values():
+            if part.breaker is not None:
+                part.breaker.answered = True
 
     @property
     def otel(self) -> Otel:
         """What OpenTelemetry receives: as the parts say, if they agree; else nothing."""
-        modes = {stack.otel for stack in self.parts.values()}
+        modes = {part.otel for part in self.parts.values()}
         return modes.pop() if len(modes) == 1 else "off"
 
     @property
     def asked_wait(self) -> float:
-        """The longest wait that one of the servers asked for, in seconds."""
-        return max((stack.asked_wait for stack in self.parts.values()), default=0.0)
+        """The longest wait that one of the servers asked for, in seconds; 0 if none does, or not for long."""
+        return max((part.retried.asked_wait for part in self.parts.values() if part.retried), default=0.0)
+
+    @property
+    def counters(self) -> tuple[UsageCounter, ...]:
+        """The counters of the calls of all parts; none if they are made elsewhere."""
+        return tuple(part.counter for part in self.parts.values())
 
     @property
     def keeps(self) -> bool:
         """Whether every part keeps its answers."""
-        return all(stack.keeps for stack in self.parts.values())
+        return all(part.keeps for part in self.parts.values())
 
     @property
     def calls_nobody(self) -> bool:
         """Whether every answer of every part is made without a call."""
-        return all(stack.calls_nobody for stack in self.parts.values())
+        return all(calls_nobody(part.backend) for part in self.parts.values())
 
     def counts(self) -> Counts:
         """Return what was done so far, in all and by route."""
-        return Counts.total({route: stack.counts() for route, stack in self.parts.items()})
+        return Counts.total({route: part.counts() for route, part in self.parts.items()})
 
     def spent(self, start: Counts) -> float | None:
         """Return what was spent since `start` in US dollars; None where a price is not known."""
@@ -140,11 +125,11 @@ class Stacks:
 
     def identities(self) -> dict[str, Identity | None]:
         """Return who answers, by route."""
-        return {route: stack.backend.identity for route, stack in self.parts.items()}
+        return {route: part.backend.identity for route, part in self.parts.items()}
 
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens cost with the dearest model; None if a price is not known."""
-        costs = _known(stack.cost_of(input_tokens, output_tokens) for stack in self.parts.values())
+        costs = _known(part.cost(Usage(input_tokens, output_tokens)) for part in self.parts.values())
         return max(costs) if costs else None
 
 
@@ -153,8 +138,11 @@ def _known(costs: Iterable[float | None]) -> list[float] | None:
     return None if None in known else [cost for cost in known if cost is not None]
 
 
-def build_stacks(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
-    """Stack the wrappers around each of several models, by route; a budget holds for all together."""
+def build_stack(models: str | Backend | Mapping[str, str | Backend], store: Store | None, options: Options) -> Stack:
+    """Stack the wrappers around a model, or around each of several by route; a budget holds for all together."""
+    if not isinstance(models, Mapping):
+        part = _build_part(models, store, options)
+        return Stack(part.backend, {"": part})
     if odd := sorted(set(options.members) - set(models)):
         raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
     own = {route: options.members.get(route, options).base_url for route in models}
@@ -167,7 +155,7 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
     ledger, total = Ledger(), run_gate(options.concurrency)
     tape = Replay(options.replay) if options.replay is not None else None
     parts = {
-        route: build_stack(
+        route: _build_part(
             model,
             store,
             replace(options.members.get(route, options), record=None, replay=options.replay),
@@ -177,17 +165,16 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
         )
         for route, model in models.items()
     }
-    for stack in list(parts.values())[1:]:
-        if stack.cached is not None:
-            stack.cached.tells_refused = False  # they share a store
-    backend: Backend = Routed({route: stack.backend for route, stack in parts.items()})
+    for part in list(parts.values())[1:]:
+        if part.cached is not None:
+            part.cached.tells_refused = False  # they share a store
+    stack = Stack(Routed({route: part.backend for route, part in parts.items()}), parts)
     if options.record is not None:
-        identities = {route: stack.backend.identity for route, stack in parts.items()}
-        backend = Recording(backend, options.record, identities)
-    return Stacks(backend, parts)
+        stack.backend = Recording(stack.backend, options.record, stack.identities())
+    return stack
 
 
-def build_stack(
+def _build_part(
     model: str | Backend,
     store: Store | None,
     options: Options,
@@ -195,7 +182,7 @@ def build_stack(
     ledger: Ledger | None = None,
     total: QuotaGate | None = None,
     tape: Replay | None = None,
-) -> Stack:
+) -> ModelStack:
     """Stack the wrappers: recording, circuit breaker, cache, splitting, counting, spans, retry, budget, limit.
 
     The budget stands inside the retry, so that every attempt that may be billed counts; it may be a `ledger`
@@ -239,7 +226,7 @@ def build_stack(
     outer = breaker = CircuitBreaker(outer)
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, counter, cached, retried, options.otel, breaker)
+    return ModelStack(outer, counter, cached, retried, options.otel, breaker)
 
 
 def check_recorded(recorded: Identity | None, model: object, options: Options, advice: str) -> None:
@@ -281,14 +268,15 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
     made: list[Backend] = []
     addresses: tuple[str | None, ...] = (options.base_url, *options.fleet)
     name, named = split_model(model)
-    server = known_providers().get(name if provider.server_of is None else provider.server_of(named))
+    server_of = provider.server_of or (lambda _: name)
+    server = known_providers().get(server_of(named)) if any(addresses) else None
     if server is not None and not server.base_url_env:
         # OPENAI_BASE_URL is the address of an OpenAI model; the key of another provider must not go there.
         named_for_others = addresses_named()
         others = [each for each in addresses if each not in named_for_others]
         addresses = tuple(others) or (None,)
     for base_url in addresses:
-        made.append(provider.make(model, *provider_options(options, base_url)))
+        made.append(provider.make(model, replace(options, base_url=base_url, fleet=())))
         if (remember := getattr(made[-1], "remember_in", None)) is not None:
             remember(folder)
         if calls_nobody(made[0]):
@@ -297,16 +285,6 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
         return made[0]
     servers = [Limited(each, concurrency=options.concurrency, total=total) for each in made]
     return LoadBalancer(servers, most=options.concurrency)
-
-
-def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the options that the backend of a model takes, and the names of those at their default."""
-    usual = Options()
-    names = [name for name, setting in settings_of(Options).items() if setting.to_server]
-    values = {name: getattr(options, name) for name in names} | {"base_url": base_url}
-    if options.key_env is None:
-        del values["key_env"]
-    return values, tuple(name for name, value in values.items() if value == getattr(usual, name))
 
 
 def _with_secret_fences(backend: Backend, server: Backend, store: Store | None) -> Backend:

@@ -137,9 +137,19 @@ def _each_normalised(scores: Values, starts: Items, norm: Norm) -> Values:
 
 def interleaved(lists: Sequence[RankedLists], questions: Items) -> Items:
     """Take the next new item of each list in turn, the first list first; see `Fusion.fuse`."""
-    standing = _standing(lists, len(questions))
-    order = np.lexsort((standing, questions))
-    return order[standing[order] < _NOWHERE]
+    taken, order = bytearray(len(questions)), list[int]()
+    each = [(places.tolist(), starts.tolist()) for places, starts in lists]
+    for row in range(len(lists[0][1]) - 1):
+        turns = [iter(places[starts[row] : starts[row + 1]]) for places, starts in each]
+        while turns:
+            left = []
+            for turn in turns:
+                if (item := next((item for item in turn if not taken[item]), None)) is not None:
+                    taken[item] = True
+                    order.append(item)
+                    left.append(turn)
+            turns = left
+    return np.array(order, dtype=np.int64)
 
 
 def _ranks(starts: Items) -> Items:

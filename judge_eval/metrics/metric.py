@@ -1,24 +1,33 @@
-"""Metrics as values whose text parses back to them."""
+"""Metrics as values whose text parses back to them, and the registered metrics by name."""
+
+from __future__ import annotations
 
 import difflib
+import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from itertools import product
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
+from judge_eval.errors import ConfigError, MetricError, MissingVerdictError, UnknownNameError
+from judge_eval.metrics import families
 from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.claim_table import ClaimTable
-from judge_eval.metrics.definitions import ALIASES, SPECS, plugin_names, spec_of, usable
 from judge_eval.metrics.filling import expected_values, fill_chances
 from judge_eval.metrics.spec import DEDUP, Spec, Value, check_values, ends
 from judge_eval.metrics.table import GradeTable, IntValues, Values, taken, without_repeats
 from judge_eval.ranges import ValueLimits
 from judge_eval.safe_text import type_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Missing = Literal["error", "exclude", "bounds"]
 T = TypeVar("T")
@@ -31,13 +40,14 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Metric:
-    """A named value such as `AP@5`, `NDCG(gain=exp)@10` or `map_cut_5`.
+    """A named value such as `AP@5`, `NDCG(gain=exp)@10`, `ClaimRecall@500w` or `map_cut_5`.
 
     Args:
         name: The name without cutoff: `"AP"`, `"map_cut"`.
         cutoff: K, how many ranks count; None where the whole list does.
         params: Pairs of parameter and value; those at their default are dropped, the rest is sorted.
         family: `"rag"` (spelled `P@5`) or `"trec"` (spelled `P_5`).
+        words: B, how many words of the list count (spelled `@500w`); None where `cutoff` says what does.
 
     Raises:
         UnknownNameError: There is no such metric, parameter or value.
@@ -47,6 +57,7 @@ class Metric:
     cutoff: int | None = None
     params: tuple[tuple[str, Value], ...] = ()
     family: Literal["rag", "trec"] = "rag"
+    words: int | None = None
     spec: Spec = field(init=False, repr=False, compare=False)
     """The definition behind the name."""
 
@@ -54,6 +65,11 @@ class Metric:
         spec = spec_of(self.family, self.name)
         if spec is None:
             raise UnknownNameError("metric", self.name, [*(name for _, name in SPECS), *plugin_names()])
+        if self.words is not None:
+            if spec.in_words is None or self.cutoff is not None:
+                known = " and ".join(f"{each.name}@{self.words}w" for each in SPECS.values() if each.in_words)
+                raise misnamed(f"{self.name}@{self.words}w", f"{known} count words")
+            spec = spec.in_words
         object.__setattr__(self, "spec", spec)
         params = dict(self.params)
         for name, value in params.items():
@@ -64,12 +80,12 @@ class Metric:
             if params.get(each.name, each.default) != each.default
         )
         object.__setattr__(self, "params", kept)
-        k = self.cutoff
+        k = self.cutoff if self.words is None else self.words
         if k is not None and (isinstance(k, bool) or not 1 <= k <= MAX_CUTOFF):
             raise misnamed(str(self), f"a cutoff is a whole number of at least 1, as in {self._spelled(5)!r}")
         if spec.cutoff == "required" and k is None:
             raise misnamed(str(self), f"it needs a cutoff, as in {self._spelled(5)!r}")
-        if spec.cutoff == "none" and k is not None:
+        if spec.cutoff == "none" and self.cutoff is not None:
             raise misnamed(f"{self.name} with a cutoff", f"it has none; write {self._spelled(None)!r}")
         if k is None and params.get("norm") == "k":
             raise misnamed(str(self), f"norm=k needs a cutoff, as in {self._spelled(5)!r}")
@@ -106,7 +122,8 @@ class Metric:
     @property
     def installed(self) -> bool:
         """Whether it comes from another package; then its values are checked."""
-        return SPECS.get((self.family, self.name)) is not self.spec
+        own = SPECS.get((self.family, self.name))
+        return own is None or (self.spec is not own and self.spec is not own.in_words)
 
     @property
     def definition(self) -> str:
@@ -122,7 +139,9 @@ class Metric:
             else:
                 least = "the scale's threshold" if value is None else f"grade >= {value}"
                 parts.append(f"relevant: {least}")
-        if self.cutoff is not None:
+        if self.words is not None:
+            parts.append(f"B = {self.words} words of title and text, repeated ones counted (in Chinese, ... each sign)")
+        elif self.cutoff is not None:
             parts.append(f"K = {self.cutoff}")
         elif self.spec.cutoff == "optional":
             parts.append("K = the length of the list")
@@ -173,6 +192,8 @@ class Metric:
 
     def misses(self, table: GradeTable) -> bool:
         """Return whether the judge failed on a grade, or on a claim's cell, that this metric reads."""
+        if self.spec.evidence is not None:
+            return True  # its bounds say, at no more cost than its values
         if self.spec.claims:
             return table.claims is not None and table.claims.has_missing
         return table.has_missing
@@ -211,7 +232,7 @@ class Metric:
         low, high, _ = self._bounds(table)
         open_ = np.flatnonzero(high > low)
         values = low.copy()
-        if self.spec.claims or (self.spec.probabilities and self.installed):
+        if self.spec.bounds is not None or (self.spec.probabilities and self.installed):
             values[open_] = np.nan
         elif len(open_):
             part = taken(table, open_)
@@ -287,7 +308,9 @@ class Metric:
         try:
             handled = {DEDUP.name} if DEDUP in self.spec.parameters else set()
             params = {name: value for name, value in self.params if name not in handled}
-            return function(table, self.cutoff, **self._counted_from(table.minimum, params))
+            return function(
+                table, self.cutoff if self.words is None else self.words, **self._counted_from(table.minimum, params)
+            )
         except MetricError as error:
             raise MetricError(f"{self}: {error}") from None
         except Exception as error:
@@ -313,6 +336,8 @@ class Metric:
     def _spelled(self, cutoff: int | None) -> str:
         inside = ",".join(f"{name}={parameter_text(value)}" for name, value in self.params)
         inside = f"({inside})" if inside else ""
+        if self.words is not None:
+            return f"{self.name}{inside}@{self.words}w"
         if self.family == "trec":
             return f"{self.name}{'' if cutoff is None else f'_{cutoff}'}{inside}"
         return f"{self.name}{inside}{'' if cutoff is None else f'@{cutoff}'}"
@@ -364,6 +389,8 @@ def metric_names() -> Mapping[str, str]:
     for spec in (*SPECS.values(), *usable()):
         mark = {"optional": "@K", "required": "_K", "none": ""}[spec.cutoff]
         listing[f"{spec.name}{mark}"] = spec.formula
+        if spec.in_words is not None:
+            listing[f"{spec.name}@Bw"] = spec.in_words.formula
     return listing
 
 
@@ -375,16 +402,16 @@ def beyond(metric: Metric, value: float) -> str | None:
     return f"the value must be at most {greatest:g}, as {metric} is" if value > greatest else None
 
 
-def try_metric(metric: Metric, relevant: int, maximum: int, *, by_claims: bool = True) -> None:
+def try_metric(metric: Metric, relevant: int, maximum: int) -> None:
     """Compute the metric of an installed package on a small table, before any judge is paid.
 
     The table holds every list of up to three chunks with the lowest, highest and threshold grades, and a few
-    of twelve. A metric over claims is tried only if there will be claims.
+    of twelve.
 
     Raises:
         MetricError: It returns something else than its `Spec` states, or raises an error.
     """
-    if not metric.installed or (metric.spec.claims and not by_claims):
+    if not metric.installed:
         return
     levels = sorted({0, relevant - 1, relevant, maximum})
     rows = [list(row) for length in range(4) for row in product(levels, repeat=length)]
@@ -422,7 +449,7 @@ def parse_metric(text: str | Metric) -> Metric:
     Upper and lower case matter, since `map` is trec_eval's and `MAP` the RAG literature's.
 
     Args:
-        text: A metric, or a name such as `AP@5`, `NDCG(gain=exp)@10`, `map_cut_5`, `P_5(rel=2)`.
+        text: A metric, or a name such as `AP@5`, `NDCG(gain=exp)@10`, `HitRate@500w`, `map_cut_5`, `P_5(rel=2)`.
 
     Raises:
         UnknownNameError: There is no such metric, parameter or value; the message says what would be right.
@@ -448,6 +475,8 @@ def parse_metric(text: str | Metric) -> Metric:
             family = "trec"
         elif spec_of("rag", name) is None:
             raise _unknown(stripped, name, k)
+    if k is not None and k.endswith("w") and WHOLE.fullmatch(k[:-1]):
+        return Metric(name, None, params, family, _cutoff(stripped, k[:-1], f"{name}@500w"))
     return Metric(name, None if k is None else _cutoff(stripped, k, f"{name}@5"), params, family)
 
 
@@ -502,3 +531,66 @@ def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
 
 def _fold(name: str) -> str:
     return name.casefold().replace("_cut", "").replace("_", "").replace("-", "")
+
+
+GROUP = "judge_eval.metrics"
+
+
+def _families() -> list[Any]:
+    names = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
+    return [import_module(f"{families.__name__}.{name}") for name in names]
+
+
+SPECS: Mapping[tuple[str, str], Spec] = {
+    (spec.family, spec.name): spec for family in _families() for spec in family.SPECS
+}
+"""By family and name; `P` is in both families, spelled `P@5` and `P_5`."""
+
+ALIASES: Mapping[str, str] = {
+    alias: name for family in _families() for alias, name in getattr(family, "ALIASES", {}).items()
+}
+"""Other spellings of RAG names; a metric prints its own name."""
+
+
+def spec_of(family: Literal["rag", "trec"], name: str) -> Spec | None:
+    """Return the `Spec` of a name, or None; no other package can change what `AP@5` means."""
+    spec = SPECS.get((family, name))
+    return spec if spec is not None or family == "trec" else _load(name)
+
+
+def plugin_names() -> list[str]:
+    """List the metrics of installed packages by name, without those whose name this package has."""
+    return sorted(name for name in _points() if ("rag", name) not in SPECS)
+
+
+def usable() -> list[Spec]:
+    """Load the metrics of installed packages, without those that cannot be used."""
+    specs = []
+    for name in plugin_names():
+        with suppress(ConfigError):
+            specs.append(_load(name))
+    return [spec for spec in specs if spec is not None]
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+@cache
+def _load(name: str) -> Spec | None:
+    point = _points().get(name)
+    if point is None:
+        return None
+    try:
+        spec = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"metric {name!r} cannot be used: {error}; install what it needs") from None
+    if not isinstance(spec, Spec) or (spec.family, spec.name) != ("rag", name):
+        raise ConfigError(
+            f"metric {name!r}: {point.value} is not a `Spec` of the family 'rag' with this name; "
+            "report it to its author"
+        )
+    return spec

@@ -1,5 +1,7 @@
 """The `Spec` of a metric, and the check of its values."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +70,10 @@ class Spec:
     """Whether the value is a sum of what each chunk adds by its own grade, rank and length of list."""
     expected_by: str | None = None
     """The metric that is its mean if each chunk is relevant by itself with a probability."""
+    evidence: Literal["of claims", "any"] | None = None
+    """Of a metric with its cutoff in words: the evidence of which it asks when it has been read. It has `bounds`."""
+    in_words: Spec | None = None
+    """The metric of this name with its cutoff in words (`@500w`); None if there is none."""
     limits: ValueLimits = (0.0, 1.0)
     """The least and the greatest value that any list can have; None if there is none. Intervals, bounds
     and gates rest on it."""
@@ -84,12 +90,12 @@ class Spec:
     @property
     def claims(self) -> bool:
         """Whether it is over the claims that chunks support, not over grades."""
-        return self.bounds is not None
+        return self.bounds is not None and self.evidence != "any"
 
     @property
     def grades_alone(self) -> bool:
         """Whether it reads nothing of a list but its grades."""
-        return not (self.claims or self.probabilities or self.reader)
+        return not (self.claims or self.probabilities or self.reader or self.evidence)
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name, or None."""

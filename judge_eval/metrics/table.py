@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics import ragged
 from judge_eval.metrics.claim_table import ClaimTable
+from judge_eval.metrics.words import EvidenceRead
 
 
 def trec_order(scores: Mapping[str, float], query: str = "") -> list[str]:
@@ -71,6 +72,7 @@ class GradeTable:
         abstains: float64, laid out like `grades`: the probability that a reader abstains with the chunk alone; NaN
             if it is unknown; None if all are.
         abstains_relevant: The same where a chunk is relevant, if that is another probability; None if it is not.
+        reading: After how many words of each list its evidence has been read; None if that is not known.
         minimum: The lowest grade of the scale, which is subtracted from `grades`, `relevant`, `maximum`,
             `pool`, `rest` and `expected`, as `on_scale` does.
 
@@ -95,6 +97,7 @@ class GradeTable:
     chances: NDArray[np.float64] | None = None
     abstains: NDArray[np.float64] | None = None
     abstains_relevant: NDArray[np.float64] | None = None
+    reading: EvidenceRead | None = None
     minimum: int = 0
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
@@ -138,6 +141,10 @@ class GradeTable:
         ragged.check_beside(beside, self.chances, len(grades), self.maximum)
         if self.claims is not None and not np.array_equal(self.claims.lengths, np.diff(self.offsets)):
             raise MetricError("the claims are of other lists: not as many chunks in each row")
+        if self.reading is not None:
+            claims = 0 if self.claims is None else len(self.claims.vital)
+            if len(self.reading.hits) != len(self) or (claims and len(self.reading.full) != claims):
+                raise MetricError("what has been read is of other lists: not as many rows or claims")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
             if values is not None and len(values) != len(self):
                 raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
@@ -424,6 +431,7 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         abstains=None if table.abstains is None else table.abstains[places],
         abstains_relevant=None if table.abstains_relevant is None else table.abstains_relevant[places],
         claims=None,
+        reading=None,
         chances=_chances_assumed(table, places, grades),
     )
 

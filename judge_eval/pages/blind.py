@@ -28,12 +28,9 @@ def blind_page(page: JSON) -> JSON:
     }
 
 
-def blind_row(row: TraceRow, own: int | None = None) -> TraceRow:
-    """Return a row that shows nothing of its verdicts before its last chunk has a label.
-
-    `own` is how many of its chunks have a label of the person who looks; None counts everyone's.
-    """
-    if "0" not in row.labelled if own is None else own >= len(row.strip):
+def blind_row(row: TraceRow, own: int) -> TraceRow:
+    """Return a row that shows nothing of its verdicts before all its chunks have a label of who looks: `own` have."""
+    if own >= len(row.strip):
         return row
     return replace(
         row,
@@ -44,6 +41,7 @@ def blind_row(row: TraceRow, own: int | None = None) -> TraceRow:
         change=None,
         before=None,
         failed=0,
+        first=None,
     )
 
 
@@ -52,23 +50,18 @@ def sampled_row(row: TraceRow, ranks: Sequence[int]) -> TraceRow:
     if len(ranks) == len(row.strip):
         return row
     strip, off, labelled = ("".join(each[rank] for rank in ranks) for each in (row.strip, row.off, row.labelled))
-    hidden = replace(row, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
+    hidden = replace(row, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0, first=None)
     return replace(hidden, strip=strip, off=off, labelled=labelled)
 
 
-def blind_card(
-    page: JSON, own: Mapping[str, int] | None = None, seed: str = "", order: Sequence[str] | None = None
-) -> JSON:
+def blind_card(page: JSON, own: Mapping[str, int], seed: str = "", order: Sequence[str] | None = None) -> JSON:
     """Return a trace's page whose unlabelled chunks show their text, and neither verdict, rank nor score.
 
     Chunks are shuffled by the seed, or stand in the order of a sample, which alone are shown, until all have a
-    label. `own` are the labels of the person who looks, by chunk; None takes everyone's. How many relevant chunks exist
-    is hidden too.
+    label. `own` are the labels of the person who looks, by chunk. How many relevant chunks exist is hidden too.
     """
-    chunks, page = page["chunks"], {**page, "relevant_total": None}
-    if own is not None:
-        chunks = [{**card, "label": own.get(card["id"])} for card in chunks]
-        chunks = [{**card, "agrees": None} if card["label"] is None else card for card in chunks]
+    chunks, page = [{**card, "label": own.get(card["id"])} for card in page["chunks"]], {**page, "relevant_total": None}
+    chunks = [{**card, "agrees": None} if card["label"] is None else card for card in chunks]
     if order is not None:
         by_id = {card["id"]: card for card in chunks}
         chunks = [by_id[chunk] for chunk in order if chunk in by_id]

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from judge_eval.pages.recall import Memory, ReplayedCall
 from judge_eval.pages.rows import agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.judging.recall import Memory, ReplayedCall
 from judge_eval.runs.scoring.aggregate import known_metric, main_metric
 from judge_eval.schema import Call, ClaimSupport, NoVerdict, Scale, Verdict
 from judge_eval.views.claims import cover_sentence, cover_word, needed_first, together_sentence, vital_word
@@ -112,6 +112,7 @@ def card_page(
         cards.append(card)
     return {
         "id": trace.id,
+        "history": [turn.model_dump() for turn in trace.history],
         "query": trace.query,
         "reference": trace.reference,
         "answer": trace.answer,

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.compare.changes import KINDS, Kinds, Moved, change_of, most_moved, moved_between
-from judge_eval.compare.compare import scored_by, slices_between, weigh
+from judge_eval.compare.changes import KINDS, Kinds, Moved, change_of, claims_of_trace, most_moved, moved_between
+from judge_eval.compare.compare import scored_by, weigh
 from judge_eval.compare.comparison import Comparison, Difference
-from judge_eval.compare.moved_claims import claim_changes
+from judge_eval.compare.differences import slices_between
 from judge_eval.compare.pairing import Pairing
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
@@ -24,6 +24,7 @@ from judge_eval.stats.figure import named_fields
 from judge_eval.views.blocks import Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
 from judge_eval.views.data import JSON
+from judge_eval.views.findings import attribution_sentence, claims_sentences, opening_sentence
 from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.slices import SLICES, slice_sections
 
@@ -34,14 +35,14 @@ _LEAD = 60
 
 
 def changed_trace(
-    row: TraceRow, old: TraceResult, new: TraceResult, metrics: Sequence[str], scales: tuple[Scale, Scale]
+    row: TraceRow, old: TraceResult, new: TraceResult, scales: tuple[Scale, Scale], recut: bool = False
 ) -> JSON:
     """Return a changed trace: both lists of chunks with their verdicts, and what moved or flipped."""
     # `moves` holds a chunk each, those of the candidate first; `notable` the places in it of those that
     # moved, flipped, came or went, the ones that tell most first. These carry a snippet of their text. `same`
     # says so if there are none.
-    moved = claim_changes(old, new)
-    change = change_of(row.change, old, new, metrics)
+    moved = claims_of_trace(row.change, old, new, recut)
+    change = change_of(row.change, old, new, row.deltas)
     flipped = {flip.chunk_id for flip in change.flips}
     before = [int(rank) if rank else None for rank in change.moves]
     moves = [
@@ -218,11 +219,11 @@ class ComparedRuns:
         (first,) = self.record.openings
         split = self.record.attribution(first.metric)
         return {
-            "split": split and split.sentence,
+            "split": split and attribution_sentence(split),
             "finding": first.finding,
-            "sentence": first.sentence(who),
+            "sentence": opening_sentence(self.record, first, who),
             "warnings": self.record.warnings,
-            "claims": self.record.claims_told,
+            "claims": claims_sentences(self.record),
         }
 
     def row(self, position: int) -> TraceRow | None:
@@ -237,7 +238,7 @@ class ComparedRuns:
     def claims(self) -> str:
         """The claims won and lost, as HTML; empty if the runs were not judged by claims."""
         blocks: list[ViewBlock] = []
-        for moved, sentence in zip(self.record.claims, self.record.claims_told, strict=True):
+        for moved, sentence in zip(self.record.claims, claims_sentences(self.record), strict=True):
             table = moved_claims_table(moved.changes, moved.lost + moved.won)
             blocks += [Sentence(f"{sentence}."), *([table] if table.rows else [])]
         return page_html(blocks)
@@ -260,7 +261,7 @@ class ComparedRuns:
             pair = self._pair[row.position]
             old = self.baseline.run.results[int(self.pairs.a[pair])]
             new = self.after.results[int(self.pairs.b[pair])]
-            yield changed_trace(row, old, new, self.pairs.first.metrics, scales)
+            yield changed_trace(row, old, new, scales, self._moved.cuts.differ)
 
     def add_ranks_before(self, position: int, page: JSON) -> JSON:
         """Return a trace's page with the rank of each chunk in the baseline, and the relevant ones that fell."""
@@ -270,7 +271,7 @@ class ComparedRuns:
         old, new = (
             run.results[int(at[pair])] for run, at in ((self.baseline.run, self.pairs.a), (self.after, self.pairs.b))
         )
-        moves = change_of("scores", old, new, ()).moves
+        moves = change_of("scores", old, new, {}).moves
         before = [int(rank) if rank else None for rank in moves]
         cards = [{**card, "before": rank} for card, rank in zip(page["chunks"], before, strict=True)]
         fell = [
@@ -310,7 +311,8 @@ class ComparedRuns:
 def change_slices(baseline: Table, candidates: Sequence[Run], moved: Sequence[Moved], by: Sequence[SliceBy]) -> str:
     """Return how each metric changes from a baseline to each candidate, by slice, as HTML."""
     kinds = baseline.sliced_by(by)
-    figures = slices_between(candidates, moved, kinds) if kinds else []
+    asked = bool(by or baseline.run.manifest.intervals.by)
+    figures = slices_between(candidates, moved, kinds, every=asked) if kinds else []
     return sections_html(slice_sections(figures, "no change"), SLICES)
 
 

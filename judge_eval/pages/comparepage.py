@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 
+from judge_eval.compare.comparison import CutsFound
 from judge_eval.errors import ConfigError
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import head
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import Table
+from judge_eval.pages.wordcurve import curve_svg
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
-from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections
+from judge_eval.views.blocks import Sentence
+from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections, curve_sections
+from judge_eval.views.cut_sentences import cuts_notes
 from judge_eval.views.data import JSON
-from judge_eval.views.page_html import sections_html
+from judge_eval.views.page_html import page_html, sections_html
 
 
 def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
@@ -35,6 +39,7 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "claims": compared.claims,
         "slices": compared.slices(by),
         "whose": sections_html(attribution_sections(record)),
+        "read": "".join(_read(cuts, compared) for cuts in record.cuts) + sections_html(curve_sections(record)),
         "common": record.paired[0],
         "only_a": record.only_baseline[0],
         "only_b": record.only_candidate[0],
@@ -43,9 +48,15 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
     }
 
 
+def _read(cuts: CutsFound, compared: ComparedRuns) -> str:
+    """Say what the cuts mean, and draw what was read by the number of words."""
+    names = compared.baseline.run.name, compared.candidate.run.name
+    return page_html([Sentence(f"{note}.") for note in cuts_notes(cuts, names)]) + curve_svg(cuts)
+
+
 _COLUMNS = (
     ("difference", "B minus A; coloured only if the 95% interval leaves out 0"),
-    ("p", "how often chance alone gives such a difference (randomisation test); no small p if the interval holds 0"),
+    ("p", "at most .05 only if the 95% interval leaves out 0: of the test that the interval inverts"),
     ("p (Holm)", "p adjusted for the number of metrics in the table"),
     ("wins, ties, losses", "traces in which B is better than A, equal, or worse"),
     ("n", "traces that have a value in both runs"),

@@ -82,8 +82,10 @@ def _notes(aggregate: Aggregate, less: bool, unsupported: int | None) -> Iterato
     """Yield what the card of a metric says below its mean: a text, what a pointer on it shows, its tone."""
     if less:
         yield {"text": "less is better", "title": "", "tone": "plain"}
-    if aggregate.n_failed:
-        yield {"text": f"{aggregate.n_failed} without a value", "title": "", "tone": "bad"}
+    if expected := aggregate.n_expected:
+        yield {"text": f"{expected} of them by expected value", "title": "a verdict of theirs failed", "tone": "bad"}
+    if without := aggregate.n_failed - aggregate.n_expected:
+        yield {"text": f"{without} without a value", "title": "", "tone": "bad"}
     if unsupported:
         title = "relevant verdicts whose quote is missing, too short or not in the chunk"
         text = f"counts {counted(unsupported, 'verdict')} without found evidence"

@@ -22,7 +22,10 @@ from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.views.comparison import best_run_sentence, curve_sections
+from judge_eval.views.cut_sentences import comparison_notes
 from judge_eval.views.data import JSON
+from judge_eval.views.page_html import sections_html
 
 FEWEST_RUNS: Final = 3
 MOST_RUNS: Final = 8
@@ -237,8 +240,9 @@ def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
     return {
         "page": "matrix",
         "runs": [head(table.run.manifest) for table in several.tables],
+        "conclusion": best_run_sentence(record),
         "warnings": record.warnings,
-        "notes": record.notes,
+        "notes": comparison_notes(record),
         "metrics": [
             {
                 "name": name,
@@ -253,6 +257,7 @@ def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "changed": [None, *record.changed],
         "common": [None, *record.paired],
         "slices": several.slices(by),
+        "read": sections_html(curve_sections(record)),
         "shown": None if shown == several.total else {"n": shown, "of": several.total},
     }
 

@@ -45,7 +45,9 @@ class PageSettings:
     by: tuple[SliceBy, ...] = ()
     """Which slices to show; empty: those the run was asked for, or if all its traces are held, of every kind."""
     checks: Sequence[Check] = ()
-    """What became of limits; a gate that failed stands first on a report."""
+    """What became of limits; a gate that failed or warns stands first on a report."""
+    floor: Run | None = None
+    """The verdicts of a floor on the labelled traces, to which the judge is compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from judge_eval.errors import ConfigError, StoreError
 from judge_eval.files import write_atomically
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.page import STYLES, Page, PageSettings, page_named, web
+from judge_eval.runs.folder.changed import blocks as cut
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import blocks as cut
 from judge_eval.views.comparison import check_lines, gate_title
 from judge_eval.views.data import JSON
 
@@ -26,9 +26,11 @@ def page_report(name: str, runs: Sequence[Run], settings: PageSettings) -> str:
     """Make one HTML file of a page."""
     page = page_named(name)
     content = page.make(runs, settings)
-    failed = not all(check.passed for check in settings.checks)
-    gate = {"gate": {"title": gate_title(settings.checks), "limits": [check_lines(check) for check in settings.checks]}}
-    data = content.data | (gate if failed else {})
+    checks = settings.checks
+    failed = not all(check.passed for check in checks)
+    lines = [check_lines(check) for check in checks]
+    gate = {"gate": {"title": gate_title(checks), "limits": lines, "failed": failed}}
+    data = content.data | (gate if failed or any(check.warns for check in checks) else {})
     return document(page, content.title, data, [packed_json(block) for block in cut(content.items, BLOCK)])
 
 
@@ -87,7 +89,7 @@ def save_page(text: str, path: Path) -> None:
 
 def store_at(cache: str | Path | None) -> Store | None:
     """Open a cache to look replies up in; None if there is none, or none that can be read."""
-    from judge_eval.llm.cache.database_url import is_postgres
+    from judge_eval.llm.cache.place import is_postgres
     from judge_eval.llm.stack import open_store
 
     if cache is None or (not is_postgres(cache) and not Path(cache).is_dir()):

@@ -1,13 +1,7 @@
-"""The rows of a large run, kept in the user's cache folder so that its page opens at once the next time.
+"""The rows of a large run, kept so that its page opens at once the next time; see `derived_files`."""
 
-What is kept is derived: it is under a digest of its own, holds only for the very results and manifest it was
-made from, and is made again otherwise. It is never in a run's folder, which others may write.
-"""
-
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -16,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from judge_eval.files import open_plain, replacing
 from judge_eval.installed import own_version
+from judge_eval.pages import derived_files
 from judge_eval.pages.rows import Table
 from judge_eval.record import uncollected
 from judge_eval.runs.columns.verdict_table import VerdictTable
@@ -29,9 +23,7 @@ from judge_eval.views.data import JSON
 
 LARGE: Final = 32 * 2**20
 """Bytes of results from which rows are kept."""
-MOST: Final = 50
-"""The most runs whose rows are kept."""
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = tuple(field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names"))
 
 
@@ -43,10 +35,7 @@ def is_large(run: Run) -> bool:
 
 def has_rows(run: Run) -> bool:
     """Tell whether rows are kept that were made from the run as it is now."""
-    with suppress(OSError, ValueError), open_plain(_place(run)) as file:
-        file.readline(100)
-        return bool(json.loads(file.readline(1 << 20)) == _origin(run))
-    return False
+    return derived_files.is_of(*_place(run))
 
 
 def keep(table: Table, page: JSON) -> None:
@@ -61,30 +50,17 @@ def keep(table: Table, page: JSON) -> None:
     with suppress(OSError):
         if not run.results.unchanged():
             return
-        head, packed = json.dumps(_origin(run)).encode() + b"\n", io.BytesIO()
+        packed = io.BytesIO()
         np.savez(packed, **arrays)
-        digest = hashlib.sha256(head)
-        digest.update(packed.getbuffer())
-        place = _place(run)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(place) as file:
-            file.write(digest.hexdigest().encode() + b"\n" + head)
-            file.write(packed.getbuffer())
-        _forget(place.parent)
+        derived_files.keep_derived(*_place(run), packed.getbuffer())
 
 
 def kept(run: Run) -> tuple[Table, JSON] | None:
     """Return the rows and the page that are kept of a run; None if there are none that fit."""
     assert isinstance(run.results, ResultsFile)
     with suppress(OSError, ValueError, KeyError, TypeError, IndexError, EOFError):
-        with open_plain(_place(run)) as file:
-            if os.fstat(file.fileno()).st_uid != os.getuid():
-                return None
-            written, head, packed = file.readline(100).strip(), file.readline(1 << 20), file.read()
-        sum_ = hashlib.sha256(head)
-        sum_.update(packed)
         origin = _origin(run)
-        if sum_.hexdigest().encode() != written or json.loads(head) != origin:
+        if (packed := derived_files.read_derived(_place(run)[0], origin)) is None:
             return None
         with np.load(io.BytesIO(packed), allow_pickle=False) as arrays, uncollected():
             table, page = _restored(run, arrays)
@@ -121,22 +97,13 @@ def _table(run: Run, columns: VerdictTable, texts: Iterable[Sequence[str]]) -> T
     return table
 
 
-def _place(run: Run) -> Path:
+def _place(run: Run) -> tuple[Path, JSON]:
     assert run.folder is not None
-    base = os.environ.get("XDG_CACHE_HOME")
-    name = hashlib.sha256(os.fsencode(run.folder.resolve())).hexdigest()[:32]
-    return (Path(base) if base else Path.home() / ".cache") / "judge_eval_pages" / f"{name}.rows"
+    return derived_files.derived_place("rows", str(run.folder.resolve())), _origin(run)
 
 
 def _origin(run: Run) -> JSON:
     """Describe what rows are made from: the files as they are, and the program."""
     assert isinstance(run.results, ResultsFile)
-    manifest = hashlib.sha256(run.manifest.model_dump_json().encode()).hexdigest()
-    stamp = list(run.results.stamp())
+    manifest, stamp = derived_files.whole_manifest_digest(run.manifest), list(run.results.stamp())
     return {"v": _FORMAT, "program": own_version(), "results": stamp, "manifest": manifest}
-
-
-def _forget(folder: Path) -> None:
-    files = sorted(folder.glob("*.rows"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[MOST:]:
-        file.unlink(missing_ok=True)

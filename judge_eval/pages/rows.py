@@ -39,6 +39,8 @@ class TraceRow:
     scores: dict[str, float | None]
     tags: tuple[str, ...]
     failed: int
+    first: int | None = None
+    """The rank of the first chunk that is known to be relevant; None if there is none."""
     labelled: str = ""
     """A sign a rank: `1` where there is a human label."""
     deltas: dict[str, float] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class TraceRow:
             "ranks_before": None if self.before is None else len(self.before),
             "tags": self.tags,
             "failed": self.failed,
+            "first": self.first,
             "disagreements": self.disagreements,
         }
 
@@ -99,6 +102,7 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
         scores=result.scores,
         tags=result.trace.tags,
         failed=result.failed,
+        first=next((rank for rank, (_, o) in enumerate(ranks, 1) if o.kind == "verdict" and o.relevant), None),
         labelled="".join("0" if chunk.label is None else "1" for chunk, _ in ranks),
     )
 
@@ -118,18 +122,27 @@ def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str
     """Sort rows; of equals the dataset's order stays."""
     # `by` is `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest loss first, a
     # rise where less is better), `-change` (largest gain first), `failed` or `disagree` (most first). Rows without the
-    # value go last. `metric` is what `score` and `change` mean; the first where None.
+    # value go last. `first` is the rank of the first relevant chunk and `tags` the alphabet's order; a `-` turns each
+    # round. `metric` is what `score` and `change` mean; the first where None.
     name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
     sign = -1.0 if by.startswith("-") else 1.0
     if by.endswith("change") and less_is_better(name):
         sign = -sign
-    if by in ("score", "-score", "change", "-change"):
+    values: Mapping[str, Callable[[TraceRow], float | None]] = {
+        "score": lambda row: row.scores.get(name),
+        "change": lambda row: row.deltas.get(name),
+        "first": lambda row: row.first,
+    }
+    if (value_of := values.get(by.removeprefix("-"))) is not None:
 
         def place(row: TraceRow) -> tuple[bool, float]:
-            value = row.scores.get(name) if by.endswith("score") else row.deltas.get(name)
+            value = value_of(row)
             return (value is None, 0.0 if value is None else sign * value)
 
         return sorted(rows, key=place)
+    if by.endswith("tags"):
+        tagged = sorted((row for row in rows if row.tags), key=lambda row: row.tags, reverse=sign < 0)
+        return [*tagged, *(row for row in rows if not row.tags)]
     most = {"failed": lambda row: -row.failed, "disagree": lambda row: -row.disagreements}
     return sorted(rows, key=most.get(by, lambda row: row.position))
 
@@ -237,7 +250,8 @@ class Table:
         table = self.columns
         failed, scores = table.per_trace(table.grades < 0), table.scores
         strips = self.strips(places)
-        off, labelled = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0))
+        hits = table.grades >= self.scale.relevant
+        off, labelled, hit = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0, hits))
         return [
             TraceRow(
                 position=int(table.positions[place]),
@@ -248,9 +262,12 @@ class Table:
                 scores=dict(zip(table.metrics, map(known, scores[place].tolist()), strict=True)),
                 tags=table.names[table.tags[place]],
                 failed=int(failed[place]),
+                first=relevant.find("1") + 1 or None,
                 labelled=given,
             )
-            for place, (id_, query), strip, wrong, given in zip(places, texts, strips, off, labelled, strict=True)
+            for place, (id_, query), strip, wrong, given, relevant in zip(
+                places, texts, strips, off, labelled, hit, strict=True
+            )
         ]
 
     def _signs(self, chunks: NDArray[np.bool_], places: Sequence[int]) -> list[str]:

@@ -6,26 +6,29 @@ from typing import Any
 
 import numpy as np
 
+from judge_eval.data.labels import scale_of_labels
+from judge_eval.errors import NO_FAILURE, DataError
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import bare_head, head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
-from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Table
 from judge_eval.runs.columns.verdict_table import WHYS, cluster_codes
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest, SliceBy
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.judging.recall import Memory
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.stats import Figure, agreement_of, breakdown
-from judge_eval.study.agree import agreement_slices
-from judge_eval.study.matching import by_unit, scale_of_labels, tables_of
+from judge_eval.study.agree import agree, agreement_slices
+from judge_eval.study.matching import by_unit, tables_of
 from judge_eval.study.reliability import reliability_of
-from judge_eval.views.agreement import certainty_sentence, figure_name
+from judge_eval.views.agreement import agreement_sentences, certainty_sentence, figure_name
 from judge_eval.views.comparison import CHANGE_WORDS
 from judge_eval.views.data import JSON
+from judge_eval.views.missing import missing_sections
 from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.run import claim_blocks
@@ -124,7 +127,7 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
     clusters = cluster_codes(columns.clusters)
     units = np.arange(len(columns)) if clusters is None else np.array(clusters)
     sums, codes = by_unit(tables, units[rows])
-    figures = agreement_of(sums, np.array(categories, dtype=np.float64), replicates=1000)
+    figures = agreement_of(sums, np.array(categories, dtype=np.float64))
     graded = len(categories) > 2
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
     names += [f"{name}_ge{scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
@@ -158,24 +161,28 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
 
 
 def claims(run: Run) -> JSON | None:
-    """Return how many claims a run misses, and the list of them as HTML; None without claims."""
+    """Return how many claims the references make, and those that are missed as HTML; None without claims."""
     missed = missed_claims(run.results)
-    return {"distinct": missed.distinct, "html": page_html(claim_blocks(missed))} if missed else None
+    if missed is None:
+        return None
+    return {"count": missed.counts.known + missed.counts.unknown, "html": page_html(claim_blocks(missed))}
 
 
 def parts(run: Run) -> list[JSON]:
-    """Return what only some runs have, each as HTML: a reranker."""
-    html = sections_html(reranker_sections(run))
-    return [{"title": "Reranker", "html": html}] if html else []
+    """Return what only some runs have, each as HTML: a search of a corpus, a reranker."""
+    parted = {"Missing": missing_sections(run), "Reranker": reranker_sections(run)}
+    return [{"title": title, "html": html} for title, sections in parted.items() if (html := sections_html(sections))]
 
 
 def failed_verdicts(table: Table) -> JSON:
     """Return how many verdicts failed, why, and the first of them."""
     grades = table.columns.grades
-    counts = Counter({why: int((grades == -1 - code).sum()) for code, why in enumerate(WHYS)})
+    codes = {why: -1 - code for code, why in enumerate(WHYS)}
+    not_asked = codes.pop(NO_FAILURE)
+    counts = Counter({why: int((grades == code).sum()) for why, code in codes.items()})
     listed = [
         {**place, "why": outcome.why, "detail": outcome.detail}
-        for place, _, outcome in table.listed(grades < 0)
+        for place, _, outcome in table.listed((grades < 0) & (grades != not_asked))
         if outcome.kind == "no_verdict"
     ]
     whys = {why: count for why, count in counts.most_common() if count}
@@ -213,6 +220,11 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
         traces = (compared.add_ranks_before(position, trace) for position, trace in zip(positions, traces, strict=True))
     rows = compared.rows if compared else table.rows
     data = run_page(table, compared, settings.by) | {"rows": [row.data() for row in rows], "systems": systems}
+    if data["agreement"] is not None:
+        try:
+            data["agreement"]["said"] = agreement_sentences(agree(runs[0], None, floor=settings.floor))
+        except DataError as error:  # of labels that are off the scale
+            data["agreement"]["said"] = {"trust": str(error)}
     return PageData(runs[0].name, data, traces)
 
 

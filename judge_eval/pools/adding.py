@@ -59,7 +59,6 @@ class Added(Record):
     best: tuple[Coverage, ...]
     """The best pair and the best three, if there are more systems; then all."""
     tags: tuple[TagCoverage, ...] = ()
-    sentence: str
 
 
 def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
@@ -125,7 +124,6 @@ def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
         each=each,
         best=tuple(tops),
         tags=tuple(_by_tag(pool, rows, hits)),
-        sentence=_sentence(hits, each, tops),
     )
 
 
@@ -146,31 +144,3 @@ def _by_tag(pool: Pool, rows: NDArray[np.int64], has: NDArray[np.bool_]) -> list
             shares = [*here.mean(axis=0).tolist(), float(here.any(axis=1).mean())]
             out.append(TagCoverage(tag=tag, relevant=len(here), shares=tuple(shares)))
     return sorted(out, key=lambda each: each.tag)
-
-
-def percent(figure: Figure) -> str:
-    """Write a share as people say it: `91% [88, 94]`."""
-    ends = "" if figure.interval is None else " [{:.0f}, {:.0f}]".format(*(100 * end for end in figure.interval))
-    return f"{100 * (figure.value or 0):.0f}%{ends}"
-
-
-def _sentence(has: NDArray[np.bool_], each: Sequence[Coverage], tops: Sequence[Coverage]) -> str:
-    every, counts = tops[-1], has.sum(axis=0)
-    if len(each) > 2:
-        pair = f"the best pair, {' and '.join(tops[0].systems)}, covers {percent(tops[0].share)} of the pool"
-        return f"{pair}; all {len(each)} together {percent(every.share)}"
-    strong = int(counts.argmax())
-    missed = ~has[:, strong]
-    gains, lacks = int(has[missed, 1 - strong].sum()), int(missed.sum())
-    names = [coverage.systems[0] for coverage in each]
-    if not lacks:
-        return f"{names[1 - strong]} adds nothing: {names[strong]} has every relevant chunk of the pool"
-    finds = (
-        f"{names[1 - strong]} finds {gains / lacks:.0%} of the relevant chunks that {names[strong]} misses "
-        f"({gains} of {lacks})"
-    )
-    if has.any(axis=1).all():
-        rest = f"the pool is what they found, and {names[strong]} alone covers {percent(each[strong].share)} of it"
-    else:
-        rest = f"together they cover {percent(every.share)} of the pool"
-    return f"{finds}; {rest}"

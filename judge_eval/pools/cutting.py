@@ -3,8 +3,8 @@
 import numpy as np
 
 from judge_eval.errors import DataError
+from judge_eval.pools.joining import NO_GRADE, read_lists
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
 from judge_eval.stats import Resampler
@@ -27,16 +27,6 @@ class ScoreCut(Record):
     """Precision without a cut; its recall is 1."""
     questions: int
 
-    @property
-    def sentence(self) -> str:
-        """What the cut does, in words."""
-        values = " and ".join(f"{value:.4g}" for value in dict.fromkeys(self.thresholds))
-        return (
-            f"the halves of the {self.questions:,} questions choose score>={values}; on the questions that did not "
-            f"choose it precision is {self.precision.text} (without a cut {self.uncut.text}), and "
-            f"{self.recall.text} of the relevant chunks stay"
-        )
-
 
 def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
     """Choose a threshold of the retriever's scores by cross-fitting; failed verdicts are left out.
@@ -48,21 +38,15 @@ def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
     Raises:
         DataError: A chunk has no score, or no relevant chunk was found.
     """
-    scores, hits, rows, clusters = [], [], [], []
-    for row, result in enumerate(run.results):
-        clusters.append(cluster_of(result.trace, run.manifest.intervals.cluster))
-        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
-            if chunk.score is None:
-                raise DataError(f"chunk {chunk.id!r} has no score; a threshold needs the retriever's scores")
-            if outcome.kind == "verdict":
-                scores.append(chunk.score)
-                hits.append(outcome.relevant)
-                rows.append(row)
-    if not any(hits):
+    lists = read_lists(run)
+    if (bare := np.flatnonzero(np.isnan(lists.scores))).size:
+        raise DataError(f"chunk {lists.chunk_ids[bare[0]]!r} has no score; a threshold needs the retriever's scores")
+    judged = np.flatnonzero(lists.grades != NO_GRADE)
+    score, hit = lists.scores[judged], (lists.grades[judged] >= lists.scale.relevant).astype(np.float64)
+    if not hit.any():
         raise DataError(f"run {run.name} has no relevant chunk; no threshold can be chosen")
-    score, hit = np.array(scores), np.array(hits, dtype=np.float64)
-    codes, groups = group_codes(fill_clusters(clusters), len(clusters))
-    group = codes[np.array(rows)]
+    codes, groups = group_codes(fill_clusters(lists.clusters), len(lists.questions))
+    group = np.repeat(codes, np.diff(lists.starts))[judged]
     half = (np.random.default_rng(seed).permutation(groups) % 2)[group]
     tried = np.unique(np.quantile(score, np.linspace(0, 1, MOST_TRIED), method="lower"))
     best = []
@@ -84,5 +68,5 @@ def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
         precision=share(0, 1),
         recall=share(0, 2),
         uncut=share(2, 3),
-        questions=len(clusters),
+        questions=len(lists.questions),
     )

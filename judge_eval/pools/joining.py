@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import Any, Final, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.record import Record, uncollected
-from judge_eval.runs.columns.verdict_table import Hashes, Places, Small, passage_number, question_number
+from judge_eval.record import Record
+from judge_eval.runs.columns.table_reader import AnyResult, light_results, verdict_table
+from judge_eval.runs.columns.texts import Texts
+from judge_eval.runs.columns.verdict_table import (
+    Codes,
+    Hashes,
+    Places,
+    Small,
+    chunks_at,
+    codes,
+    find_ids,
+    id_hashes,
+    occurrences,
+    stated_once,
+)
 from judge_eval.runs.folder.describing import made_of
 from judge_eval.runs.folder.journal import cluster_of
-from judge_eval.runs.folder.records import TraceResult, name_of
+from judge_eval.runs.folder.records import name_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
-from judge_eval.schema import Chunk, Scale
+from judge_eval.schema import Scale
 from judge_eval.spelling import option
 
 J = TypeVar("J", bound="Joined")
@@ -38,6 +54,7 @@ NO_GRADE: Final = -1
 MOST_CONFLICTS: Final = 20
 """How many conflicts a pool names."""
 _TEAM = "team:"
+_NAN = float("nan")
 
 
 class System(Record):
@@ -52,6 +69,18 @@ class System(Record):
     """The length of its longest list."""
     made_of: tuple[str, ...] = ()
     """The ids of the runs whose chunks a what-if put into its lists."""
+
+
+class Doubt(Record):
+    """What a reader should know of how a pool was joined."""
+
+    kind: Literal["another judge", "left out", "joined by text"]
+    questions: int = Field(default=0, ge=0)
+    """How many are not in all runs and left out, or have an id with different texts."""
+    run: str = ""
+    """Which run was judged otherwise than the first."""
+    differs: str = ""
+    """In what."""
 
 
 class Conflict(Record):
@@ -93,8 +122,7 @@ class Joined:
     n_conflicts: int = 0
     conflicts: tuple[Conflict, ...] = ()
     """The first of them."""
-    doubts: tuple[str, ...] = ()
-    """What a reader should know of how it was joined."""
+    doubts: tuple[Doubt, ...] = ()
 
     def span(self, row: int) -> range:
         """Return the places of a question's chunks."""
@@ -105,352 +133,383 @@ class Joined:
         """The question of each chunk."""
         return np.repeat(np.arange(len(self.questions)), np.diff(self.starts))
 
+    def part(self, start: int, stop: int) -> Self:
+        """Return some questions, those of rows `start` to `stop`."""
+        first, last = self.starts[[start, stop]].tolist()
+        lists = []
+        for places, starts in self.lists:
+            begin, end = starts[[start, stop]].tolist()
+            lists.append((places[begin:end] - first, starts[start : stop + 1] - begin))
+        named = {name: getattr(self, name)[start:stop] for name in ("questions", "tags", "clusters")}
+        of_chunks = {name: getattr(self, name)[first:last] for name in ("chunk_ids", "passages", "grades")}
+        starts = self.starts[start : stop + 1] - first
+        return replace(self, starts=starts, lists=tuple(lists), **named, **of_chunks)
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Lists:
-    """What one system retrieved, before it is joined; None: what others judged."""
+    """What one system retrieved, before it is joined: columns of questions and, one after the other, of chunks."""
 
     system: System | None
+    """None: what others judged."""
     scale: Scale
-    questions: list[tuple[str, int]] = field(default_factory=list)
-    tags: list[tuple[str, ...]] = field(default_factory=list)
-    clusters: list[str | None] = field(default_factory=list)
-    sizes: array[int] = field(default_factory=lambda: array("q"))
-    ids: list[str] = field(default_factory=list)
-    passages: array[int] = field(default_factory=lambda: array("Q"))
-    grades: array[int] = field(default_factory=lambda: array("b"))
+    questions: Sequence[tuple[str, int]]
+    """As in `Joined`, like the next columns."""
+    tags: Sequence[tuple[str, ...]]
+    clusters: Sequence[str | None]
+    starts: Places
+    chunk_ids: Sequence[str]
+    hashes: Hashes
+    """Of `chunk_ids`."""
+    passages: Hashes
+    """Hash of title and text, 0 without a text; repeats in a list differ."""
+    grades: Small
+    scores: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """The retriever's scores, NaN without one."""
 
-    def add(
-        self,
-        question: str,
-        asked: int,
-        tags: tuple[str, ...],
-        cluster: str | None,
-        ids: Sequence[str],
-        passages: Iterable[int],
-        grades: Iterable[int],
-    ) -> None:
-        """Add the list of a question."""
-        self.questions.append((question, asked))
-        self.tags.append(tags)
-        self.clusters.append(cluster)
-        self.sizes.append(len(ids))
-        self.ids.extend(ids)
-        self.passages.extend(passages)
-        self.grades.extend(grades)
 
-    def take(self, result: TraceResult, asked: int, cluster: str, passages: Sequence[int]) -> None:
-        """Add the list of a result; `cluster` is the key of its cluster."""
+class _Names:
+    """What a table has hashes of, or nothing, as its results are read."""
+
+    def __init__(self, cluster: str, scores: bool) -> None:
+        self._cluster, self._scored, self._tags_seen = cluster, scores, dict[tuple[str, ...], tuple[str, ...]]()
+        self.positions = array("q")
+        self.questions: list[str] = []
+        self.tags: list[tuple[str, ...]] = []
+        self.clusters: list[str | None] = []
+        self.chunk_ids = Texts()
+        self.blank = array("q")
+        """The places of chunks without a text."""
+        self.scores = array("d")
+
+    def add(self, result: AnyResult) -> None:
+        """Add a result."""
         trace = result.trace
-        ids = [chunk.id for chunk in trace.chunks]
-        grades = [NO_GRADE if o.kind == "no_verdict" else o.grade for o in result.outcomes]
-        self.add(result.trace_id, asked, trace.tags, cluster_of(trace, cluster), ids, passages, grades)
+        if trace.answerable is False:
+            return
+        self.positions.append(result.position)
+        self.questions.append(result.trace_id)
+        self.tags.append(self._tags_seen.setdefault(trace.tags, trace.tags))  # few differ: one tuple serves many traces
+        self.clusters.append(cluster_of(trace, self._cluster))
+        for chunk in trace.chunks:
+            if not chunk.text or chunk.text.isspace():
+                self.blank.append(len(self.chunk_ids))
+            self.chunk_ids.append(chunk.id)
+        if self._scored:
+            self.scores.extend([_NAN if chunk.score is None else chunk.score for chunk in trace.chunks])
 
 
-class PassageNumbers(dict[tuple[str | None, str], int]):
-    """The number of each title and text, made once; see `passage_number`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._blank: set[int] = set()
-
-    def __missing__(self, key: tuple[str | None, str]) -> int:
-        title, text = key
-        number = self[key] = passage_number(title, text)
-        if not text or text.isspace():
-            self._blank.add(number)
-        return number
-
-    def of(self, chunks: Sequence[Chunk]) -> list[int]:
-        """Return the number of each chunk."""
-        return [self[chunk.title, chunk.text] for chunk in chunks]
-
-    def apart(self, numbers: list[int]) -> list[int]:
-        """Return numbers of a list's chunks to join by: 0 without a text, and repeats differ."""
-        if self._blank:
-            numbers = [0 if number in self._blank else number for number in numbers]
-        if len(set(numbers)) == len(numbers):
-            return numbers
-        seen: Counter[int] = Counter()
-        apart = []
-        for each in numbers:
-            apart.append((each + seen[each]) % 2**64 if each else 0)
-            seen[each] += 1
-        return apart
-
-
-def passages_of(chunks: Sequence[Chunk]) -> list[int]:
-    """Return the number of each chunk's title and text, 0 without a text; repeats in a list differ."""
-    numbers = PassageNumbers()
-    return numbers.apart(numbers.of(chunks))
-
-
-def read_lists(run: Run) -> Lists:
-    """Read the lists of a run, with their verdicts."""
-    source, cluster = _unread(run), run.manifest.intervals.cluster
-    for result in run.results_at(np.arange(len(run.results)), calls=False):
-        source.take(result, question_number(result.trace), cluster, passages_of(result.trace.chunks))
-    return source
-
-
-def _unread(run: Run) -> Lists:
+def read_lists(run: Run, *, scores: bool = True) -> Lists:
+    """Read the lists of a run, with verdicts and retriever's `scores`, in one pass if nobody has read its results."""
+    names = _Names(run.manifest.intervals.cluster, scores)
+    table = verdict_table(run, (), take=names.add, parts=False).answered()
+    if not np.array_equal(names.positions, table.positions):  # the table was known, or is in another order
+        names = _Names(run.manifest.intervals.cluster, scores)
+        for result in light_results(run):
+            names.add(result)
+    passages, again = table.passages, occurrences(codes(table.rows, table.passages))
+    if again.any():
+        passages = passages + again.astype(np.uint64)
+    if names.blank:
+        passages = passages.copy()
+        passages[np.frombuffer(names.blank, dtype=np.int64)] = 0
     team = next((tag.removeprefix(_TEAM) for tag in run.tags if tag.startswith(_TEAM)), "")
     name = name_of(run.label, run.id)
     made = made_of(run.manifest).get("runs")
     parents = tuple(map(str, made)) if isinstance(made, list | tuple) else ()
-    return Lists(System(name=name, run=run.id, team=team or name, made_of=parents), scale_of(run))
+    return Lists(
+        System(name=name, run=run.id, team=team or name, made_of=parents),
+        scale_of(run),
+        list(zip(names.questions, table.questions.tolist(), strict=True)),
+        names.tags,
+        names.clusters,
+        table.starts,
+        names.chunk_ids,
+        table.chunk_ids,
+        passages,
+        np.maximum(table.grades, NO_GRADE),
+        np.frombuffer(names.scores, dtype=np.float64),
+    )
 
 
-BLOCK: Final = 256
-"""How many questions are joined at a time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedBlock:
-    """Some questions of runs that are read side by side."""
-
-    joined: Joined
-    results: tuple[Sequence[TraceResult], ...]
-    """By run those of the pool's questions."""
-    grades: tuple[Small, ...]
-    """By run those of its chunks, -1 without a verdict."""
-
-
-class JoinedRuns:
-    """Runs over the same questions, joined as in a pool, some questions at a time: each result is read once.
-
-    Args:
-        runs: One run or more.
-        settling: Which verdict counts if runs disagree; `refuse` refuses at the first block with such a chunk.
-
-    Raises:
-        RunError: The runs have no question in common, or their scales differ.
-    """
-
-    def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
-        self._runs, self._settling = runs, settling
-        self.systems = tuple(each.system for each in named_apart(map(_unread, runs)) if each.system is not None)
-        questions = [[(q.id, question_number(q)) for q in run.questions()] for run in runs]
-        self.places = np.array(_common(questions)).T
-        """By run, where its results of the common questions are."""
-        self._asked = [np.array([asked for _, asked in each], dtype=np.uint64) for each in questions]
-
-    def __len__(self) -> int:
-        return len(self.places[0])
-
-    def left(self, run: int) -> Places:
-        """Return where a run's results of the other questions are."""
-        return np.setdiff1d(np.arange(len(self._runs[run].results)), self.places[run])
-
-    def __iter__(self) -> Iterator[JoinedBlock]:
-        for start in range(0, len(self), BLOCK):
-            numbers = PassageNumbers()
-            parts: list[Lists] = []
-            results: list[list[TraceResult]] = []
-            with uncollected():
-                for run, system, places, asked in zip(self._runs, self.systems, self.places, self._asked, strict=True):
-                    part, cluster, some = _unread(run), run.manifest.intervals.cluster, places[start : start + BLOCK]
-                    part.system = system
-                    parts.append(part)
-                    results.append([])
-                    for result, hash_ in zip(run.results_at(some, calls=False), asked[some].tolist(), strict=True):
-                        part.take(result, hash_, cluster, numbers.apart(numbers.of(result.trace.chunks)))
-                        results[-1].append(result)
-            rows = [(row,) * len(parts) for row in range(len(results[0]))]
-            yield JoinedBlock(
-                Join(parts, None, self._settling).into(Joined, (), rows),
-                tuple(results),
-                tuple(np.array(part.grades, dtype=np.int8) for part in parts),
-            )
-
-
-def named_apart(given: Iterable[Lists]) -> list[Lists]:
+def named_apart(sources: Sequence[Lists]) -> list[Lists]:
     """Check that no run is given twice, and tell systems of one name apart by their ids."""
-    sources = list(given)
     systems = [source.system for source in sources if source.system is not None]
     runs = Counter(system.run for system in systems)
     if twice := [system.name for system in systems if runs[system.run] > 1]:
         raise RunError(f"run {twice[0]} is given twice; name each run once")
     names = Counter(system.name for system in systems)
+    out = []
     for source in sources:
         if (system := source.system) is not None:
             name = system.name if names[system.name] == 1 else f"{system.name} ({system.run[:8]})"
             team = system.team if system.team != system.name else name
-            depth = max(source.sizes, default=0)
-            source.system = system.model_copy(update={"name": name, "team": team, "depth": depth})
-    return sources
+            depth = int(np.diff(source.starts).max(initial=0))
+            source = replace(source, system=system.model_copy(update={"name": name, "team": team, "depth": depth}))
+        out.append(source)
+    return out
 
 
-class Join:
-    """Joins lists over the same questions; of each, the first `depth` ranks bring their grades."""
+BLOCK: Final = 8192
+"""How many questions are joined at a time."""
 
-    def __init__(self, sources: list[Lists], depth: int | None, settling: Settling) -> None:
-        self.sources, self.depth, self.settling = sources, depth, settling
-        self.ids: list[str] = []
-        self.passages, self.grades = array("Q"), array("b")
-        self.places = [array("q") for _ in sources]
-        self.sizes = [array("q") for _ in sources]
-        self.chunks = array("q")
-        self.disputed: set[int] = set()
-        self.by_text = 0
 
-    def into(self, kind: type[J], doubts: Iterable[str], rows: Sequence[tuple[int, ...]] | None = None) -> J:
-        """Join the sources; `rows` are those of the common questions if they are known."""
-        first = self.sources[0]
-        scale = first.scale
-        for source in self.sources:
-            mine, its = ((s.minimum, s.maximum, s.relevant) for s in (scale, source.scale))
-            if mine != its:
-                name = "judgments" if source.system is None else source.system.name
-                raise RunError(
-                    f"the scales differ: {name} has grades {its[0]} to {its[1]}, relevant from {its[2]}; the first "
-                    f"has {mine[0]} to {mine[1]}, relevant from {mine[2]}. Pool runs that were judged on one scale"
-                )
-            wrong = [g for g in set(source.grades) if g >= 0 and not scale.minimum <= g <= scale.maximum]
-            if wrong:
-                raise RunError(f"the grade {wrong[0]} is off the scale {scale.minimum} to {scale.maximum}")
-        rows = rows or _common([source.questions for source in self.sources])
-        starts = [offsets_of(source.sizes).tolist() for source in self.sources]
-        for row in rows:
-            self._question([slice(start[at], start[at + 1]) for start, at in zip(starts, row, strict=True)])
-        lists = [
-            (np.array(places, dtype=np.int64), offsets_of(sizes))
-            for places, sizes, source in zip(self.places, self.sizes, self.sources, strict=True)
+def join(
+    sources: Sequence[Lists],
+    kind: type[J],
+    *,
+    depth: int | None = None,
+    settling: Settling,
+    doubts: Iterable[Doubt] = (),
+    rows: Places | None = None,
+) -> J:
+    """Join lists over the same questions; of each, the first `depth` ranks bring their grades.
+
+    Args:
+        sources: What each system retrieved; the order counts if verdicts differ.
+        kind: What to make.
+        depth: How many ranks of each list bring their grades; None: all.
+        settling: Which verdict counts if they differ.
+        doubts: What else a reader should know.
+        rows: What `common_rows` returned of the sources, if it is known.
+
+    Raises:
+        RunError: The scales differ, a grade is off the scale, there is no common question, or verdicts differ and
+            `settling` is `refuse`.
+    """
+    first, scale = sources[0], _one_scale(sources)
+    rows = common_rows(sources) if rows is None else rows
+    blocks = [
+        _join_block(sources, rows[:, start : start + BLOCK], depth, settling)
+        for start in range(0, rows.shape[1], BLOCK)
+    ]
+    if settling == "refuse" and (disputed := [each for block in blocks for each in block.conflicts]):
+        _refuse(disputed[0], sum(block.n_conflicts for block in blocks))
+    notes = [*dict.fromkeys(doubts)]
+    if left := max(len(source.questions) for source in sources) - rows.shape[1]:
+        notes.append(Doubt(kind="left out", questions=left))
+    if by_text := sum(block.by_text for block in blocks):
+        notes.append(Doubt(kind="joined by text", questions=by_text))
+    asked = [[source.questions[row][1] for row in at.tolist()] for source, at in zip(sources, rows, strict=True)]
+    ids = (first.questions[row][0] for row in rows[0].tolist())
+    ends = np.cumsum([0, *(len(block.grades) for block in blocks)]).tolist()
+    chunk_ids = Texts()
+    for block in blocks:
+        chunk_ids.extend(block.chunk_ids)
+    return kind(
+        scale=scale,
+        systems=tuple(source.system for source in sources if source.system is not None),
+        questions=tuple(zip(ids, map(max, zip(*asked, strict=True)), strict=True)),
+        tags=tuple(each or () for each in _first_stated(sources, "tags", rows)),
+        clusters=tuple(_first_stated(sources, "clusters", rows)),
+        starts=offsets_of(np.concatenate([block.sizes for block in blocks])),
+        chunk_ids=chunk_ids,
+        passages=np.concatenate([block.passages for block in blocks]),
+        grades=np.concatenate([block.grades for block in blocks]),
+        lists=tuple(
+            (
+                np.concatenate([block.lists[number] + np.int64(end) for block, end in zip(blocks, ends, strict=False)]),
+                offsets_of(np.diff(source.starts)[rows[number]]),
+            )
+            for number, source in enumerate(sources)
             if source.system is not None
-        ]
-        at = [row[0] for row in rows]
-        notes = [*dict.fromkeys(doubts)]
-        if left := max(len(source.questions) for source in self.sources) - len(rows):
-            notes.append(f"{counted(left, 'question is', 'questions are')} not in all runs and left out")
-        if self.by_text:
-            are = counted(self.by_text, "question", "questions")
-            notes.append(f"in {are} one id has different texts; there chunks are joined by text")
-        grades = np.array(self.grades, dtype=np.int8)
-        asked = [max(source.questions[row[place]][1] for place, source in enumerate(self.sources)) for row in rows]
-        return kind(
-            scale=scale,
-            systems=tuple(source.system for source in self.sources if source.system is not None),
-            questions=tuple((first.questions[row][0], hash_) for row, hash_ in zip(at, asked, strict=True)),
-            tags=tuple(self._kept("tags", row) or () for row in rows),
-            clusters=tuple(self._kept("clusters", row) for row in rows),
-            starts=offsets_of(self.chunks),
-            chunk_ids=self.ids,
-            passages=np.array(self.passages, dtype=np.uint64),
-            grades=grades,
-            lists=tuple(lists),
-            depth=self.depth,
-            settling=self.settling,
-            n_conflicts=len(self.disputed),
-            conflicts=tuple(self._settle(rows, starts, grades)),
-            doubts=tuple(notes),
-        )
+        ),
+        depth=depth,
+        settling=settling,
+        n_conflicts=sum(block.n_conflicts for block in blocks),
+        conflicts=tuple(islice((each for block in blocks for each in block.conflicts), MOST_CONFLICTS)),
+        doubts=tuple(notes),
+    )
 
-    def _kept(self, what: str, row: tuple[int, ...]) -> Any:
-        """Return what the first source with something to say has of a question."""
-        values = (getattr(source, what)[at] for source, at in zip(self.sources, row, strict=True))
-        return next((value for value in values if value), None)
 
-    def _question(self, cells: Sequence[slice]) -> None:
-        """Join what the sources have of one question."""
-        named = {
-            each
-            for source, cell in zip(self.sources, cells, strict=True)
-            for each in zip(source.ids[cell], source.passages[cell], strict=True)
-            if each[1]
-        }
-        by_text = len({name for name, _ in named}) < len(named)
-        self.by_text += by_text
-        places: dict[str | int, int] = {}
-        texts: dict[int, int] = {}
-        times: dict[str, int] = {}
-        ids, judged, begin = self.ids, self.grades, len(self.ids)
-        for source, cell, listed, sizes in zip(self.sources, cells, self.places, self.sizes, strict=True):
-            names, passages = source.ids[cell], source.passages[cell]
-            limit = len(names) if source.system is None else self.depth or len(names)
-            taken: set[int] | None = None
-            for rank, (name, passage, grade) in enumerate(zip(names, passages, source.grades[cell], strict=True)):
-                key = passage or name if by_text else name
-                place = places.get(key)
-                if place is None:
-                    if not by_text and (place := texts.get(passage)) is not None:
-                        taken = taken or {places[each] for each in names if each in places}
-                        place = None if place in taken else place
-                    if place is None:
-                        place = len(ids)
-                        count = times[name] = times.get(name, 0) + 1
-                        ids.append(name if count == 1 else f"{name}~{count}")
-                        self.passages.append(passage)
-                        judged.append(NO_GRADE)
-                    places[key] = place
-                if passage:
-                    texts.setdefault(passage, place)
-                if taken is not None:
-                    taken.add(place)
-                listed.append(place)
-                if grade >= 0 and rank < limit and judged[place] != grade:
-                    if judged[place] >= 0:
-                        self.disputed.add(place)
-                    else:
-                        judged[place] = grade
-            sizes.append(len(names))
-        self.chunks.append(len(ids) - begin)
-
-    def _settle(
-        self, rows: Sequence[tuple[int, ...]], starts: Sequence[list[int]], grades: Small
-    ) -> Iterator[Conflict]:
-        """Write the grade that counts for each disputed chunk, and name the first of them."""
-        votes: dict[int, dict[str, int]] = {place: {} for place in sorted(self.disputed)}
-        ends = offsets_of(self.chunks)
-        for number, source in enumerate(self.sources if votes else ()):
+def _one_scale(sources: Sequence[Lists]) -> Scale:
+    """Return the scale of all sources, whose grades are on it."""
+    scale = sources[0].scale
+    for source in sources:
+        mine, its = ((s.minimum, s.maximum, s.relevant) for s in (scale, source.scale))
+        if mine != its:
             name = "judgments" if source.system is None else source.system.name
-            begins = offsets_of(self.sizes[number])
-            flat = np.array(self.places[number], dtype=np.int64)
-            for at in np.flatnonzero(np.isin(flat, list(votes))).tolist():
-                question = int(np.searchsorted(begins, at, side="right")) - 1
-                rank = at - int(begins[question])
-                grade = source.grades[starts[number][rows[question][number]] + rank]
-                if grade >= 0 and (source.system is None or rank < (self.depth or rank + 1)):
-                    votes[int(flat[at])][name] = grade
-        for count, (place, by) in enumerate(votes.items()):
-            row = int(np.searchsorted(ends, place, side="right")) - 1
-            asked = self.sources[0].questions[rows[row][0]][0]
-            given = ", ".join(f"{name} {grade}" for name, grade in by.items())
-            if self.settling == "refuse":
-                raise RunError(
-                    f"{counted(len(votes), 'chunk has', 'chunks have')} different verdicts; the first is "
-                    f"{self.ids[place]!r} of question {asked!r} ({given}); choose a rule, such as "
-                    f"{option('conflicts', 'majority')}"
-                )
-            if self.settling == "majority":
-                often = Counter(by.values())
-                grades[place] = max(often, key=often.__getitem__)
-            if count < MOST_CONFLICTS:
-                settled = int(grades[place])
-                yield Conflict(question=asked, chunk=self.ids[place], verdicts=by, settled=settled)
+            raise RunError(
+                f"the scales differ: {name} has grades {its[0]} to {its[1]}, relevant from {its[2]}; the first "
+                f"has {mine[0]} to {mine[1]}, relevant from {mine[2]}. Pool runs that were judged on one scale"
+            )
+        known = source.grades[source.grades >= 0]
+        wrong = known[(known < scale.minimum) | (known > scale.maximum)]
+        if wrong.size:
+            raise RunError(f"the grade {wrong[0]} is off the scale {scale.minimum} to {scale.maximum}")
+    return scale
 
 
-def partners(first: Sequence[tuple[str, int]], second: Sequence[tuple[str, int]]) -> list[int]:
-    """Return the row of each first question among the second ones, -1 without one; see `Pool.questions`."""
+def _refuse(first: Conflict, count: int) -> NoReturn:
+    given = ", ".join(f"{name} {grade}" for name, grade in first.verdicts.items())
+    raise RunError(
+        f"{counted(count, 'chunk has', 'chunks have')} different verdicts; the first is {first.chunk!r} of question "
+        f"{first.question!r} ({given}); choose a rule, such as {option('conflicts', 'majority')}"
+    )
+
+
+def _first_stated(sources: Sequence[Lists], column: str, rows: Places) -> Iterator[Any]:
+    """Yield for each question what the first source with something to say has in a column."""
+    columns = [getattr(source, column) for source in sources]
+    for at in rows.T.tolist():
+        values = (values[row] for values, row in zip(columns, at, strict=True))
+        yield next((value for value in values if value), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Some questions, joined."""
+
+    sizes: Places
+    """How many chunks each question has."""
+    chunk_ids: Texts
+    passages: Hashes
+    grades: Small
+    lists: list[Codes]
+    """By source, the chunks of all lists in rank order."""
+    by_text: int
+    """In how many questions chunks are joined by text."""
+    n_conflicts: int
+    conflicts: list[Conflict]
+
+
+def _join_block(sources: Sequence[Lists], rows: Places, depth: int | None, settling: Settling) -> _Block:
+    """Join what the sources have of some questions."""
+    entries = [chunks_at(source.starts, at) for source, at in zip(sources, rows, strict=True)]
+    ends = np.cumsum([0, *(len(places) for _, places, _ in entries)]).tolist()
+    spans = [slice(start, end) for start, end in pairwise(ends)]
+    question = np.concatenate([questions for questions, _, _ in entries])
+    rank = np.concatenate([ranks for _, _, ranks in entries])
+    hashes, passages, grades = (
+        np.concatenate([getattr(source, name)[at] for source, (_, at, _) in zip(sources, entries, strict=True)])
+        for name in ("hashes", "passages", "grades")
+    )
+    ids, texts = codes(question, hashes), codes(question, passages)
+    with_text = passages != 0
+    by_text = np.zeros(rows.shape[1], dtype=np.bool_)
+    a_passage = np.zeros(len(ids), dtype=np.uint64)
+    a_passage[ids[with_text]] = passages[with_text]
+    by_text[question[with_text & (a_passage[ids] != passages)]] = True
+    by_id = ~by_text[question]
+    keys = np.where(by_id | ~with_text, ids, len(ids) + texts)
+    place, shown = _places(spans, keys, np.where(with_text, texts, -1), by_id)
+    order = np.argsort(question[shown], kind="stable")
+    shown, where = shown[order], np.argsort(order)
+    place = where[place]
+
+    counts = grades >= 0
+    for source, span in zip(sources, spans, strict=True):
+        if source.system is not None and depth is not None:
+            counts[span] &= rank[span] <= depth
+    counting = np.flatnonzero(counts)
+    joined = np.full(len(shown), NO_GRADE, dtype=np.int8)
+    joined[place[counting[::-1]]] = grades[counting[::-1]]  # of repeats the last one stays: the first run's
+    disputed = np.unique(place[counting[joined[place[counting]] != grades[counting]]])
+
+    from_source = np.searchsorted(ends, shown, side="right") - 1
+    names = [
+        sources[source].chunk_ids[int(entries[source][1][at - ends[source]])]
+        for source, at in zip(from_source.tolist(), shown.tolist(), strict=True)
+    ]
+    times = occurrences(ids[shown])
+    for at in np.flatnonzero(times).tolist():
+        names[at] = f"{names[at]}~{times[at] + 1}"
+    conflicts: list[Conflict] = []
+    voting = counting[np.isin(place[counting], disputed)]
+    voting = voting[np.argsort(place[voting], kind="stable")]
+    for votes in np.split(voting, np.flatnonzero(np.diff(place[voting])) + 1) if len(disputed) else ():
+        by: dict[str, int] = {}
+        for at in votes.tolist():
+            system = sources[bisect_right(ends, at) - 1].system
+            by["judgments" if system is None else system.name] = int(grades[at])
+        at = int(place[votes[0]])
+        if settling == "majority":
+            often = Counter(by.values())
+            joined[at] = max(often, key=often.__getitem__)
+        if len(conflicts) < MOST_CONFLICTS:
+            asked = sources[0].questions[rows[0, question[shown[at]]]][0]
+            conflicts.append(Conflict(question=asked, chunk=names[at], verdicts=by, settled=int(joined[at])))
+    return _Block(
+        sizes=np.bincount(question[shown], minlength=rows.shape[1]),
+        chunk_ids=Texts(names),
+        passages=passages[shown],
+        grades=joined,
+        lists=[place[span].astype(np.int32) for span in spans],
+        by_text=int(by_text.sum()),
+        n_conflicts=len(disputed),
+        conflicts=conflicts,
+    )
+
+
+def _places(spans: Sequence[slice], keys: Places, texts: Places, by_id: NDArray[np.bool_]) -> tuple[Places, Places]:
+    """Give each entry of the lists the place of its chunk.
+
+    Args:
+        spans: The entries of each source.
+        keys: What an entry is known by.
+        texts: The code of its text, -1 without one.
+        by_id: Whether it is known by its id, so that it may join a chunk of another list with the same text.
+
+    Returns:
+        The place of each entry, numbered as they are first seen; and the entry that each was seen by.
+    """
+    place = np.empty(len(keys), dtype=np.int64)
+    of_key, of_text = np.full(2 * len(keys), -1), np.full(len(keys) + 1, -1)
+    taken, shown = np.full(len(keys) + 1, -1), [np.empty(0, dtype=np.int64)]
+    count = 0
+    for number, span in enumerate(spans):
+        key, text = keys[span], texts[span]
+        at = of_key[key]
+        taken[at[at >= 0]] = number
+        unknown = np.flatnonzero((at < 0) & by_id[span] & (text >= 0))
+        alike = of_text[text[unknown]]
+        free = (alike >= 0) & (taken[alike] != number)  # a list has a chunk once
+        unknown, alike = unknown[free], alike[free]
+        alike, once = np.unique(alike, return_index=True)
+        at[unknown[once]] = alike
+        new = np.flatnonzero(at < 0)
+        _, once, which = np.unique(key[new], return_index=True, return_inverse=True)
+        seen = np.argsort(np.argsort(once))
+        at[new] = count + seen[which.reshape(-1)]
+        shown.append(span.start + new[np.sort(once)])
+        count += len(once)
+        of_key[key] = at
+        first = np.flatnonzero((text >= 0) & (of_text[text] < 0))[::-1]
+        of_text[text[first]] = at[first]
+        place[span] = at
+    return place, np.concatenate(shown)
+
+
+QuestionColumns: TypeAlias = tuple[Hashes, Hashes]
+"""Of questions the hashes of their ids, and what they ask (0 if unknown)."""
+
+
+def asked_by(questions: Sequence[tuple[str, int]]) -> QuestionColumns:
+    """Return the columns of `Joined.questions`."""
+    return id_hashes(id_ for id_, _ in questions), np.array([asked for _, asked in questions], dtype=np.uint64)
+
+
+def partners(first: QuestionColumns, second: QuestionColumns) -> Places:
+    """Return the row of each first question among the second ones, -1 without one."""
     # A question is the same if id and text agree. One without a partner of its id (a made id changes with the
     # chunks) joins the one that asks the same, if there is just one.
-    by_id = {question: row for row, (question, _) in enumerate(second)}
-    often, alike = (Counter(asked for _, asked in questions) for questions in (second, first))
-    by_text = {asked: row for row, (_, asked) in enumerate(second) if asked and often[asked] == 1}
-    rows = []
-    for question, asked in first:
-        row = by_id.get(question)
-        if row is not None and asked and second[row][1] not in (0, asked):
-            row = None
-        if row is None and alike[asked] == 1:
-            row = by_text.get(asked)
-        rows.append(-1 if row is None else row)
+    (ids, asked), (others, its) = first, second
+    rows = find_ids(ids, others)
+    there = np.flatnonzero((rows >= 0) & (asked != 0))
+    theirs = its[rows[there]]
+    rows[there[(theirs != 0) & (theirs != asked[there])]] = -1
+    (once, here), (once_too, by_text) = stated_once(asked), stated_once(its)
+    same, at, to = np.intersect1d(once, once_too, assume_unique=True, return_indices=True)
+    alone = (same != 0) & (rows[here[at]] < 0)
+    rows[here[at[alone]]] = by_text[to[alone]]
     return rows
 
 
-def _common(questions: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[int, ...]]:
-    """Return the rows of each question that all sources have, in the order of the first."""
-    first, *others = questions
-    places = [range(len(first)), *(partners(first, other) for other in others)]
-    if not (rows := [row for row in zip(*places, strict=True) if min(row) >= 0]):
+def common_rows(sources: Sequence[Lists]) -> Places:
+    """Return the rows of each question that all sources have, in the order of the first, shape (sources, questions)."""
+    first, *others = (asked_by(source.questions) for source in sources)
+    rows = np.array([np.arange(len(first[1])), *(partners(first, other) for other in others)])
+    rows = rows[:, (rows >= 0).all(axis=0)]
+    if not rows.size:
         raise RunError("the runs have no question in common; questions are joined by id and by what they ask")
     return rows

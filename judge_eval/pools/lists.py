@@ -1,10 +1,12 @@
 """New ranked lists of the chunks that runs have retrieved."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,38 +15,95 @@ from judge_eval.metrics import mmr
 from judge_eval.metrics.fusion import Fusion, Items, RankedLists, interleaved, normalised, number_in, parameters
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import Values
-from judge_eval.pools.joining import JoinedBlock
+from judge_eval.pools.joining import Joined, Settling, common_rows, join, named_apart, read_lists
 from judge_eval.pools.recipe import Recipe
 from judge_eval.pools.scoring import settled
-from judge_eval.record import trusted
-from judge_eval.schema import Chunk, Outcome, Trace
+from judge_eval.record import trusted, uncollected
+from judge_eval.runs.columns.verdict_table import Places, Small, chunks_at
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.schema import Chunk, ClaimsJudged, Judgment, Outcome, Trace
 from judge_eval.spelling import option
 
 _CUT: Final = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
 
 
-class KnownChunks:
-    """The chunks of joined lists: each as the first run that has it shows it, with the outcome that counts."""
+BLOCK: Final = 256
+"""How many questions are read at a time."""
 
-    def __init__(self, block: JoinedBlock) -> None:
-        self.joined, self._results = block.joined, block.results
+
+class JoinedRuns:
+    """Runs over the same questions, joined as in a pool: by their tables at once, then read some questions at a time.
+
+    Args:
+        runs: One run or more.
+        settling: Which verdict counts if runs disagree.
+
+    Raises:
+        RunError: The runs have no question in common, their scales differ, or verdicts differ and `settling` is
+            `refuse`.
+    """
+
+    def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
+        self._runs, self._lists = runs, named_apart([read_lists(run) for run in runs])
+        self.places = common_rows(self._lists)
+        """By run, where its results of the common questions are."""
+        self.joined = join(self._lists, Joined, settling=settling, rows=self.places)
+
+    def __len__(self) -> int:
+        return len(self.places[0])
+
+    def left(self, run: int) -> Places:
+        """Return where a run's results of the other questions are."""
+        return np.setdiff1d(np.arange(len(self._lists[run].questions)), self.places[run])
+
+    def __iter__(self) -> Iterator[KnownChunks]:
+        for start in range(0, len(self), BLOCK):
+            part = self.places[:, start : start + BLOCK]
+            with uncollected():
+                results = [[*run.results_at(at, calls=False)] for run, at in zip(self._runs, part, strict=True)]
+            entries = [chunks_at(each.starts, at)[1] for each, at in zip(self._lists, part, strict=True)]
+            yield KnownChunks(
+                self.joined.part(start, start + part.shape[1]),
+                results,
+                [each.grades[at] for each, at in zip(self._lists, entries, strict=True)],
+                [each.scores[at] for each, at in zip(self._lists, entries, strict=True)],
+            )
+
+
+class KnownChunks:
+    """The chunks of joined lists: each as the first run that has it shows it, with the outcome that counts.
+
+    Args:
+        joined: The lists.
+        results: By run the results that they are of.
+        own: By run the grades of its chunks, -1 without a verdict.
+        scores: By run the retriever's scores of its chunks, NaN without one.
+    """
+
+    def __init__(
+        self, joined: Joined, results: Sequence[Sequence[TraceResult]], own: Sequence[Small], scores: Sequence[Values]
+    ) -> None:
+        self.joined, self.results, self.scores = joined, results, scores
         self.questions = self.joined.rows
         grades, count = self.joined.grades, len(self.questions)
         # The lists of all runs one after the other: which entry shows a chunk, and whose outcome counts.
         entries = int(sum(len(places) for places, _ in self.joined.lists))
         shown, fitting = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-        for (places, _), given in zip(reversed(self.joined.lists), reversed(block.grades), strict=True):
+        for (places, _), given in zip(reversed(self.joined.lists), reversed(own), strict=True):
             entries -= len(places)
             where, fits = entries + np.arange(len(places)), (given >= 0) & (given == grades[places])
             shown[places], fitting[places[fits]] = where, where[fits]
-        results = [result for listed in block.results for result in listed]
-        chunks = [*chain.from_iterable([result.trace.chunks for result in results])]
-        outcomes = [*chain.from_iterable([result.outcomes for result in results])]
+        each = [*chain.from_iterable(results)]
+        chunks = [*chain.from_iterable([result.trace.chunks for result in each])]
+        outcomes = [*chain.from_iterable([result.outcomes for result in each])]
         self._grades: list[int] = grades.tolist()
         self._shown = [chunks[at] for at in shown.tolist()]
-        self._outcomes = [outcomes[at] for at in np.where(fitting < 0, shown, fitting).tolist()]
+        self._sources = np.where(fitting < 0, shown, fitting)
+        self._outcomes = [outcomes[at] for at in self._sources.tolist()]
+        self._each = each if any(result.votes or result.claims for result in each) else []
+        self._starts = offsets_of([len(result.outcomes) for result in each])
         self._counted = bytearray(count)
-        self._scores: dict[int, Values] = {}
         self._words: dict[int, Counter[str]] = {}
         self._alike: Items | None = None
 
@@ -67,16 +126,45 @@ class KnownChunks:
                 self._outcomes[place] = outcome if grade < 0 else settled(outcome, grade, self.joined.scale)
         return tuple([self._outcomes[place] for place in places])
 
-    def trace(self, row: int) -> Trace:
-        """Return the trace of a question in the first run."""
-        return self._results[0][row].trace
+    def judgment(self, row: int, places: list[int]) -> Judgment:
+        """Return what is known of a list of the question in a row: the outcomes, with their votes and claims."""
+        outcomes = self.outcomes(places)
+        fields: dict[str, Any] = {
+            "trace_id": self.joined.questions[row][0],
+            "outcomes": outcomes,
+            "calls": (),
+            "parts": {},
+        }
+        fields |= {"votes": self._votes(places, outcomes), "claims": self._claims(row, places)}
+        return trusted(Judgment, fields)
 
-    def scores(self, system: int) -> Values:
-        """Return the retriever's scores in the lists of a run, NaN without one."""
-        if system not in self._scores:
-            scores = [chunk.score for result in self._results[system] for chunk in result.trace.chunks]
-            self._scores[system] = np.array(scores, dtype=np.float64)
-        return self._scores[system]
+    def _votes(self, places: list[int], outcomes: Sequence[Outcome]) -> dict[str, tuple[int | None, ...]]:
+        """Return the votes behind outcomes; none unless the same voters were asked about every chunk."""
+        if not self._each:
+            return {}
+        entries = self._sources[places]
+        owners = np.searchsorted(self._starts, entries, side="right") - 1
+        ranks = (entries - self._starts[owners]).tolist()
+        votes = [self._each[owner].votes for owner in owners.tolist()]
+        names = {tuple(each) for each, outcome in zip(votes, outcomes, strict=True) if outcome.kind == "verdict"}
+        if len(names) != 1:
+            return {}
+        pairs = list(zip(votes, ranks, strict=True))
+        return {name: tuple([v[name][rank] if name in v else None for v, rank in pairs]) for name in names.pop()}
+
+    def _claims(self, row: int, places: list[int]) -> ClaimsJudged | None:
+        """Return the claims by which all runs judged a question; None if they differ."""
+        # Whether chunks cover a claim together was asked about the chunks of a run; of others nobody knows.
+        judged = [results[row] for results in self.results] if self._each else []
+        known = [result.claims for result in judged if result.claims is not None]
+        if not known or len(known) < len(judged) or any(each.claims != known[0].claims for each in known):
+            return None
+        names = {self.joined.chunk_ids[place] for place in places}
+        for result, claims in zip(judged, known, strict=True):
+            if {outcome.chunk_id for outcome in result.outcomes} == names:
+                return claims
+        asked = [claim for each in known for claim in each.together]
+        return ClaimsJudged(claims=known[0].claims, together=dict.fromkeys(asked))
 
     @property
     def alike(self) -> Items:
@@ -131,7 +219,7 @@ class ListMaker:
         joined, questions = chunks.joined, chunks.questions
         lists, by_score = list(joined.lists), self._fusion is not None and self._fusion.method != "rrf"
         needed = by_score or self._least is not None or len(lists) == 1
-        scores = [chunks.scores(system) for system in range(len(lists))] if needed else []
+        scores = [*chunks.scores] if needed else []
         if self._least is not None:
             lists, scores = self._above(chunks, scores)
         if by_score:
@@ -158,15 +246,17 @@ class ListMaker:
             order, values = order[kept], values[kept]
         return (order, _starts(questions[order], len(joined.questions))), values
 
-    def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, tuple[Outcome, ...]]]:
-        """Yield the new list of each question, with the outcomes of its chunks."""
+    def made(self, chunks: KnownChunks) -> Iterator[tuple[Trace, Judgment]]:
+        """Yield the new list of each question, with what is known of its chunks."""
         (order, starts), scores = self.lists(chunks)
         places, values, begins = order.tolist(), scores.tolist(), starts.tolist()
         for row, (question, _) in enumerate(chunks.joined.questions):
             span = slice(begins[row], begins[row + 1])
-            trace, listed = chunks.trace(row), chunks.chunks(places[span], values[span])
+            trace, listed = chunks.results[0][row].trace, chunks.chunks(places[span], values[span])
             fields = {name: getattr(trace, name) for name in Trace.model_fields}
-            yield trusted(Trace, {**fields, "id": question, "chunks": listed}), chunks.outcomes(places[span])
+            if any(results[row].trace.search_query != trace.search_query for results in chunks.results):
+                fields["search_query"] = None  # a list that is made of two wordings has no single one
+            yield trusted(Trace, {**fields, "id": question, "chunks": listed}), chunks.judgment(row, places[span])
 
     def _above(self, chunks: KnownChunks, scores: list[Values]) -> tuple[list[RankedLists], list[Values]]:
         """Leave out the chunks beyond the threshold."""

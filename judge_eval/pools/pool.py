@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,22 +14,23 @@ from pydantic import Field, ValidationError, model_validator
 
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.files import replacing
+from judge_eval.files import read_named, replacing
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.pools.joining import (
     NO_GRADE,
     Conflict,
-    Join,
+    Doubt,
     Joined,
     Lists,
     Settling,
     System,
+    join,
     named_apart,
-    passages_of,
     read_lists,
 )
 from judge_eval.record import KEPT, Record, data_error
-from judge_eval.runs.columns.verdict_table import Places
+from judge_eval.runs.columns.cuts import refuse_other_cuts
+from judge_eval.runs.columns.verdict_table import Places, chunk_hashes, passage_number
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Chunk, Scale
@@ -55,18 +57,26 @@ class Pool(Joined):
             conflicts: Which verdict counts if runs disagree; see `Settling`.
 
         Raises:
-            RunError: There is no run, no common question, the scales differ, or `conflicts="refuse"` and
-                verdicts differ.
+            RunError: There is no run, no common question, the scales differ, the runs cut the same documents
+                differently, or `conflicts="refuse"` and verdicts differ.
             ConfigError: `depth` is below 1.
         """
         if depth is not None and depth < 1:
             raise ConfigError(f"{option('depth', depth)}: a pool takes at least 1 rank of each list")
         given = list(runs)
         depth = depth or next((each.depth for each in given if isinstance(each, Pool)), None)
-        sources = [part for each in given for part in (each.parts() if isinstance(each, Pool) else [read_lists(each)])]
+        sources = [
+            part
+            for each in given
+            for part in (each.parts() if isinstance(each, Pool) else [read_lists(each, scores=False)])
+        ]
         if not sources:
             raise RunError("a pool needs a run; name one or more")
-        return Join(named_apart(sources), depth, conflicts).into(cls, _differing(given))
+        refuse_other_cuts(
+            [each for each in given if not isinstance(each, Pool)],
+            "recall of a pool counts chunks; compare the words read (`judge-eval compare`, `run.compare`)",
+        )
+        return join(named_apart(sources), cls, depth=depth, settling=conflicts, doubts=_differing(given))
 
     @classmethod
     def from_qrels(cls, qrels: Mapping[str, Mapping[str, int]], scale: Scale) -> Pool:
@@ -75,10 +85,21 @@ class Pool(Joined):
         Raises:
             RunError: A grade is off the scale.
         """
-        source = Lists(None, scale)
-        for question, judged in qrels.items():
-            source.add(question, 0, (), None, list(judged), [0] * len(judged), [max(g, -1) for g in judged.values()])
-        return Join([source], None, "first").into(cls, ())
+        names = [name for judged in qrels.values() for name in judged]
+        grades = [max(grade, NO_GRADE) for judged in qrels.values() for grade in judged.values()]
+        source = Lists(
+            None,
+            scale,
+            questions=[(question, 0) for question in qrels],
+            tags=[()] * len(qrels),
+            clusters=[None] * len(qrels),
+            starts=offsets_of([len(judged) for judged in qrels.values()]),
+            chunk_ids=names,
+            hashes=chunk_hashes(names),
+            passages=np.zeros(len(names), dtype=np.uint64),
+            grades=np.array(grades, dtype=np.int8),
+        )
+        return join([source], cls, settling="first")
 
     @classmethod
     def load(cls, path: str | Path) -> Pool:
@@ -141,21 +162,26 @@ class Pool(Joined):
 
     def parts(self) -> list[Lists]:
         """Return what it was made of: the lists of each system, then the chunks that none retrieved."""
-        out = []
-        pooled, listed = self.pooled, np.any(self.found(None), axis=1)
-        for system, (places, starts) in zip((*self.systems, None), (*self.lists, (None, None)), strict=True):
-            source = Lists(system, self.scale)
-            for row, (question, asked) in enumerate(self.questions):
-                if places is None or starts is None:
-                    at = [place for place in self.span(row) if not listed[place]]
-                else:
-                    at = places[starts[row] : starts[row + 1]].tolist()
-                grades = [int(self.grades[place]) if pooled[place] else NO_GRADE for place in at]
-                ids, texts = [self.chunk_ids[place] for place in at], self.passages[at].tolist()
-                source.add(question, asked, self.tags[row], self.clusters[row], ids, texts, grades)
-            if system is not None or source.ids:
-                out.append(source)
-        return out
+        listed = np.flatnonzero(~np.any(self.found(None), axis=1))
+        unlisted = listed, offsets_of(np.bincount(self.rows[listed], minlength=len(self.questions)))
+        hashes = chunk_hashes(self.chunk_ids)
+        grades = np.where(self.pooled, self.grades, NO_GRADE).astype(np.int8)
+        return [
+            Lists(
+                system,
+                self.scale,
+                self.questions,
+                self.tags,
+                self.clusters,
+                starts,
+                [self.chunk_ids[at] for at in places.tolist()],
+                hashes[places],
+                self.passages[places],
+                grades[places],
+            )
+            for system, (places, starts) in zip((*self.systems, None), (*self.lists, unlisted), strict=True)
+            if system is not None or len(places)
+        ]
 
 
 def places_in(pool: Pool, span: range, chunks: Sequence[Chunk]) -> list[int | None]:
@@ -175,11 +201,23 @@ def places_in(pool: Pool, span: range, chunks: Sequence[Chunk]) -> list[int | No
     return places
 
 
-def _differing(given: Sequence[Run | Pool]) -> Iterator[str]:
+def passages_of(chunks: Sequence[Chunk]) -> list[int]:
+    """Return the number of each chunk's title and text, 0 without a text; repeats in a list differ."""
+    seen: Counter[int] = Counter()
+    numbers = []
+    for chunk in chunks:
+        number = passage_number(chunk.title, chunk.text) if chunk.text.strip() else 0
+        numbers.append((number + seen[number]) % 2**64 if number else 0)
+        seen[number] += 1
+    return numbers
+
+
+def _differing(given: Sequence[Run | Pool]) -> Iterator[Doubt]:
     """Say which runs were judged otherwise than the first."""
     runs = [each for each in given if isinstance(each, Run)]
     for run in runs[1:]:
-        yield from (f"{run.name}: {text}" for text in judge_differences(runs[0].manifest, run.manifest))
+        for differs in judge_differences(runs[0].manifest, run.manifest):
+            yield Doubt(kind="another judge", run=run.name, differs=differs)
     yield from (doubt for each in given if isinstance(each, Pool) for doubt in each.doubts)
 
 
@@ -219,7 +257,7 @@ class PoolFile(Record):
     settling: Settling = "majority"
     n_conflicts: int = Field(default=0, ge=0)
     conflicts: tuple[Conflict, ...] = ()
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     questions: tuple[PooledQuestion, ...]
 
     @model_validator(mode="after")
@@ -272,7 +310,7 @@ def _lines(pool: Pool) -> Iterable[str]:
 
 def _load(path: Path) -> Pool:
     try:
-        file = PoolFile.model_validate_json(path.read_bytes(), context=KEPT)
+        file = PoolFile.model_validate_json(read_named(path), context=KEPT)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
     except ValidationError as error:

@@ -1,7 +1,6 @@
 """Runs scored against a pool, and how much the pool misses."""
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,11 @@ from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, OUTSIDE
 from judge_eval.pools.adding import Added, what_each_adds
-from judge_eval.pools.joining import NO_GRADE, Conflict, System, partners
+from judge_eval.pools.joining import NO_GRADE, Conflict, Doubt, System, asked_by, partners
 from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
-from judge_eval.runs.columns.verdict_table import question_number
+from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.folder.changed import ChangedResults
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun
 from judge_eval.runs.scoring.aggregate import MOST_FAILED, aggregate, best_order, limits_of
@@ -79,7 +79,7 @@ class PoolReport(Record):
     settling: str
     n_conflicts: int = Field(ge=0)
     conflicts: tuple[Conflict, ...] = ()
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     undiscovered: Undiscovered
     added: Added | None = None
     """What each run adds to the others; None for one run, or more than 10."""
@@ -180,8 +180,8 @@ def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> System
     scores, losses, perfect = {}, {}, {}
     whole, left = (grades_of(pool, place, without, as_trec=True) for without in (None, unique))
     for metric in metrics:
-        if metric.spec.claims or metric.spec.probabilities:
-            raise MetricError(f"{metric}: a pool holds grades, no claims and no probabilities; leave it out")
+        if not metric.spec.grades_alone:
+            raise MetricError(f"{metric}: a pool holds grades, no claims, quotes or probabilities; leave it out")
         within = metric.cutoff is not None and metric.cutoff <= (pool.depth or 0)
         within &= metric.needs_total or metric.depth is not None
         scores[str(metric)] = _aggregate(pool, metric, shallow if within else table)
@@ -253,63 +253,39 @@ def scored_against(run: AnyRun, pool: Pool, metrics: Sequence[str | Metric] | No
     scale = scale_of(run)
     if (scale.minimum, scale.maximum, scale.relevant) != (pool.scale.minimum, pool.scale.maximum, pool.scale.relevant):
         raise RunError(f"run {run.name} was judged on another scale than the pool; score it with the pool's threshold")
-    results = _InPool(run.results, pool)
-    if not len(results):
+    table = verdict_table(run, ())
+    partner = partners((table.ids, table.questions), asked_by(pool.questions))
+    places = np.flatnonzero(partner >= 0)
+    if not places.size:
         raise RunError(f"run {run.name} has no question of the pool; questions are joined by id and by what they ask")
+    rows = dict(zip(table.positions.tolist(), partner.tolist(), strict=True))
+    results = ChangedResults(
+        run.results, lambda plain: [_in_pool(each, pool, rows[each.position]) for each in plain], places
+    )
+    left_out = len(table) - len(places)
     names = [system.name for system in pool.systems]
-    note = {"systems": names, "depth": pool.depth, "questions": len(pool.questions), "left_out": results.left_out}
+    note = {"systems": names, "depth": pool.depth, "questions": len(pool.questions), "left_out": left_out}
     judge = {**run.manifest.judge, "pool": note}
     scored = run.replace(run.manifest.model_copy(update={"judge": judge}), results)
     return rescore(scored, metrics or pool_metrics(default_cutoff(pool)))
 
 
-class _InPool(Sequence[TraceResult]):
-    """The results of a run with the pool beside each trace, and the pool's verdicts."""
-
-    def __init__(self, results: Sequence[TraceResult], pool: Pool) -> None:
-        self._results, self._pool = results, pool
-        asked = [(each.trace_id, question_number(each.trace)) for each in results]
-        self._rows = [(place, row) for place, row in enumerate(partners(asked, pool.questions)) if row >= 0]
-        self.left_out = len(results) - len(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> TraceResult: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TraceResult]: ...
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
-        if isinstance(index, slice):
-            return [self._made(place, row) for place, row in self._rows[index]]
-        return self._made(*self._rows[index])
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        rows = iter(self._rows)
-        place, row = next(rows, (-1, -1))
-        for at, result in enumerate(self._results):
-            if at == place:
-                yield self._with(result, row)
-                place, row = next(rows, (-1, -1))
-
-    def _made(self, place: int, row: int) -> TraceResult:
-        return self._with(self._results[place], row)
-
-    def _with(self, result: TraceResult, row: int) -> TraceResult:
-        pool, span = self._pool, self._pool.span(row)
-        places = places_in(pool, span, result.trace.chunks)
-        own = {chunk.id for chunk in result.trace.chunks}
-        ids = {at: pool.chunk_ids[at] if pool.chunk_ids[at] not in own else f"{pool.chunk_ids[at]}~{at}" for at in span}
-        outcomes: list[Outcome] = []
-        for at, outcome in zip(places, result.outcomes, strict=True):
-            grade = NO_GRADE if at is None else int(pool.grades[at])
-            outcomes.append(outcome if grade < 0 else settled(outcome, grade, pool.scale))
-            if at is not None:
-                ids[at] = outcome.chunk_id
-        grades = {name: int(pool.grades[at]) for at, name in ids.items() if pool.grades[at] >= 0}
-        beside = TracePool(grades=grades, maximum=pool.scale.maximum)
-        trace = result.trace.model_copy(update={"pool": beside, "relevant_total": None})
-        return result.model_copy(update={"trace": trace, "outcomes": tuple(outcomes), "parts": {}})
+def _in_pool(result: TraceResult, pool: Pool, row: int) -> TraceResult:
+    """Return a result with the pool beside its trace, and the pool's verdicts."""
+    span = pool.span(row)
+    places = places_in(pool, span, result.trace.chunks)
+    own = {chunk.id for chunk in result.trace.chunks}
+    ids = {at: pool.chunk_ids[at] if pool.chunk_ids[at] not in own else f"{pool.chunk_ids[at]}~{at}" for at in span}
+    outcomes: list[Outcome] = []
+    for at, outcome in zip(places, result.outcomes, strict=True):
+        grade = NO_GRADE if at is None else int(pool.grades[at])
+        outcomes.append(outcome if grade < 0 else settled(outcome, grade, pool.scale))
+        if at is not None:
+            ids[at] = outcome.chunk_id
+    grades = {name: int(pool.grades[at]) for at, name in ids.items() if pool.grades[at] >= 0}
+    beside = TracePool(grades=grades, maximum=pool.scale.maximum)
+    trace = result.trace.model_copy(update={"pool": beside, "relevant_total": None})
+    return result.model_copy(update={"trace": trace, "outcomes": tuple(outcomes), "parts": {}})
 
 
 def settled(outcome: Outcome, grade: int, scale: Scale) -> Outcome:

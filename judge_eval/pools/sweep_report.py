@@ -1,7 +1,6 @@
 """What a sweep of one setting of a what-if found."""
 
 from judge_eval.record import Record
-from judge_eval.safe_text import signed_pair
 from judge_eval.stats.figure import Figure
 
 
@@ -31,18 +30,3 @@ class SweepReport(Record):
     """The mean over all questions, each under the value that the other half chose."""
     held_out_difference: Figure
     less_is_better: bool = False
-
-    @property
-    def sentence(self) -> str:
-        """What the sweep shows, in words."""
-        values = " and ".join(f"{value:g}" for value in dict.fromkeys(self.chosen))
-        moved = self.held_out_difference
-        halves = (
-            "both halves of the questions choose"
-            if len(set(self.chosen)) == 1
-            else "the halves of the questions choose"
-        )
-        return (
-            f"{halves} {self.parameter}={values}; on the questions that did not choose it {self.metric} is "
-            f"{self.held_out.text}, {signed_pair(moved.value or 0.0, moved.interval)} against {self.baseline}"
-        )

@@ -1,7 +1,10 @@
 from judge_eval.prompts.chat import READING as READING
+from judge_eval.prompts.chat import VERDICT_ALONE as VERDICT_ALONE
 from judge_eval.prompts.chat import Prompt as Prompt
 from judge_eval.prompts.chat import PromptForm as PromptForm
+from judge_eval.prompts.chat import PromptScale as PromptScale
 from judge_eval.prompts.chat import Repair as Repair
+from judge_eval.prompts.chat import scale_named as scale_named
 from judge_eval.prompts.claims import CLAIM_READING as CLAIM_READING
 from judge_eval.prompts.claims import CellForm as CellForm
 from judge_eval.prompts.claims import CellPrompt as CellPrompt
@@ -12,8 +15,6 @@ from judge_eval.prompts.decision import DecisionForm as DecisionForm
 from judge_eval.prompts.decision import DecisionLayout as DecisionLayout
 from judge_eval.prompts.decision import DecisionPrompt as DecisionPrompt
 from judge_eval.prompts.decision import GradeLevel as GradeLevel
-from judge_eval.prompts.prompt_record import PromptScale as PromptScale
-from judge_eval.prompts.prompt_record import scale_named as scale_named
 from judge_eval.prompts.shipped import AnyForm as AnyForm
 from judge_eval.prompts.shipped import AnyPrompt as AnyPrompt
 from judge_eval.prompts.shipped import check_lock as check_lock

@@ -7,9 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from judge_eval.errors import PromptError
-from judge_eval.prompts.chat import FencedForm, WritingPrompt, object_schema
+from judge_eval.prompts.chat import FencedForm, PromptRecord, PromptScale, WritingPrompt, filler, object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
-from judge_eval.prompts.prompt_record import PromptRecord, PromptScale, filler
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
 CLAIM_READING = "1"
@@ -119,15 +118,14 @@ class ClaimsForm(FencedForm):
 
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the system and the user message, what is not ours between fences; see `FencedForm`."""
-        asked = [request.query, request.reference or "", *request.claims]
-        own, chunks = self._fence(asked, request.passages)
+        own, chunks = self._fence(request, [request.query, request.reference or "", *request.claims])
         claims = [
             self._claim(number=number, text=" ".join(text.split())) for number, text in enumerate(request.claims, 1)
         ]
         user = self._user(
             mark=own, query=request.query, reference=request.reference or "", claims="\n".join(claims), chunks=chunks
         )
-        return (self._system, Message("user", user))
+        return self._messages(request, own, user)
 
 
 class CellPrompt(PromptRecord):
@@ -163,7 +161,7 @@ class CellForm(QuestionForm):
 
     def ask(self, request: Request) -> Questionnaire:
         """Return a request's questions, one a claim, named `c1`, `c2`, ...; texts of others are JSON data."""
-        shared: dict[str, Any] = {"question": request.query}
+        shared = self._asked_of(request)
         if self.together:
             texts = enumerate(map(passage_data, request.passages), 1)
             shared["chunks"] = {f"c{number}": data for number, data in texts}
@@ -174,4 +172,4 @@ class CellForm(QuestionForm):
             DecisionQuestion(f"c{number}", self._question, {"claim": text})
             for number, text in enumerate(request.claims, 1)
         )
-        return Questionnaire(self._rules, shared, tuple(questions))
+        return Questionnaire(self._rules_of(request), shared, tuple(questions))

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from pydantic import Field, model_validator
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.prompts.prompt_record import PromptedForm, PromptRecord, filler
+from judge_eval.prompts.chat import PromptedForm, PromptRecord, filler, load_conversation
 from judge_eval.record import Record
 from judge_eval.wire import DecisionQuestion, Level, Message, Passage, Questionnaire, Request
 
@@ -84,6 +84,14 @@ class QuestionForm(PromptedForm, ABC):
     listwise = False
     schema_name = ""
     schema: Mapping[str, Any] = {}
+    _rules: str
+
+    def _rules_of(self, request: Request) -> str:
+        return f"{self._rules}\n{load_conversation().rule.strip()}" if request.history else self._rules
+
+    def _asked_of(self, request: Request) -> dict[str, Any]:
+        asked = {"conversation": request.history} if request.history else {}
+        return {**asked, "question": request.query}
 
     @abstractmethod
     def ask(self, request: Request) -> Questionnaire:
@@ -118,7 +126,7 @@ class DecisionForm(QuestionForm):
 
     def ask(self, request: Request) -> Questionnaire:
         """Return a request's questions, one a passage, named `c1`, `c2`, ...; other texts are JSON data."""
-        shared: dict[str, Any] = {"question": request.query}
+        shared = self._asked_of(request)
         if request.reference is not None:
             shared["reference"] = request.reference
         if request.answer is not None:
@@ -139,7 +147,7 @@ class DecisionForm(QuestionForm):
             )
             for number, passage in enumerate(request.passages, 1)
         ]
-        return Questionnaire(self._rules, shared, tuple(questions))
+        return Questionnaire(self._rules_of(request), shared, tuple(questions))
 
     def _asked(self, name: str) -> str:
         asked = self._question(chunk=self._called.format(name=name))

@@ -1,21 +1,24 @@
 """The prompt files: found, checked against the LOCK, made into forms."""
 
-import tomllib
+from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
-
-from pydantic import ValidationError
+from typing import TypeAlias
 
 from judge_eval.errors import PromptError, UnknownNameError
-from judge_eval.prompts.chat import Prompt, PromptForm, Repair
+from judge_eval.prompts.chat import (
+    ConversationPrompt,
+    Prompt,
+    PromptForm,
+    Repair,
+    load_conversation,
+    parsed,
+    prompt_folder,
+    toml_table,
+)
 from judge_eval.prompts.claims import CellForm, CellPrompt, ClaimsForm, ClaimsPrompt
 from judge_eval.prompts.decision import DecisionForm, DecisionPrompt
-from judge_eval.record import Record, faults_of
-
-R = TypeVar("R", bound=Record)
 
 AnyPrompt: TypeAlias = Prompt | DecisionPrompt | ClaimsPrompt | CellPrompt
 """A prompt file, whatever kind of model it is for and whatever it asks about."""
@@ -28,9 +31,8 @@ _KINDS: dict[str, type[DecisionPrompt] | type[CellPrompt] | type[ClaimsPrompt]] 
 }
 
 
-def _root() -> Traversable:
-    packed = files("judge_eval") / "_prompts"
-    return packed if packed.is_dir() else Path(__file__).parent.parent.parent / "prompts"
+_PARTS: dict[str, Callable[[], Repair | ConversationPrompt]] = {}
+"""The files that are parts of what every prompt asks, and no prompts by themselves."""
 
 
 def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
@@ -45,13 +47,13 @@ def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 def prompt_ids() -> list[str]:
     """List the ids of the shipped prompts, sorted; an id alone means the newest version."""
-    return sorted(name for name in _walk(_root()) if name != "repair" and "@" not in name)
+    return sorted(name for name in _walk(prompt_folder()) if name not in _PARTS and "@" not in name)
 
 
 def prompt_versions(name: str) -> list[int]:
     """List the shipped versions of a prompt, newest first; none where there is no such id."""
-    entries = _walk(_root())
-    if name not in entries or name == "repair":
+    entries = _walk(prompt_folder())
+    if name not in entries or name in _PARTS:
         return []
     older = (int(entry.rpartition("@")[2]) for entry in entries if entry.startswith(f"{name}@"))
     return [_shipped(name).version, *sorted(older, reverse=True)]
@@ -59,9 +61,9 @@ def prompt_versions(name: str) -> list[int]:
 
 @cache
 def _shipped(name: str) -> AnyPrompt:
-    entries = _walk(_root())
+    entries = _walk(prompt_folder())
     wanted, _, version = name.partition("@")
-    if wanted not in entries or wanted == "repair":
+    if wanted not in entries or wanted in _PARTS:
         advice = f"a file is named by its `Path`: Path({name!r})" if name.endswith(".toml") else None
         raise UnknownNameError("prompt", wanted, prompt_ids(), advice)
     prompt = _read_prompt(entries[wanted], wanted)
@@ -74,9 +76,9 @@ def _shipped(name: str) -> AnyPrompt:
 
 
 def _read_prompt(entry: Traversable, name: str) -> AnyPrompt:
-    data = _table(entry, name)
+    data = toml_table(entry, name)
     kind: type[AnyPrompt] = _KINDS.get(str(data.get("mode")), Prompt)
-    prompt = _parse(data, kind, name)
+    prompt = parsed(data, kind, name)
     prompt.check()
     return prompt
 
@@ -84,31 +86,13 @@ def _read_prompt(entry: Traversable, name: str) -> AnyPrompt:
 def prompt_text(name: str | Path) -> str:
     """Return the file of a prompt as it stands, by id or by its `Path`; raises as `load_prompt`."""
     if isinstance(name, Path):
-        _table(name, str(name))
+        toml_table(name, str(name))
         return name.read_text(encoding="utf-8")
-    prompt, entries = _shipped(name), _walk(_root())
+    entries = _walk(prompt_folder())
+    if name in _PARTS:
+        return entries[name].read_text(encoding="utf-8")
+    prompt = _shipped(name)
     return entries.get(prompt.ref, entries[prompt.id]).read_text(encoding="utf-8")
-
-
-def _table(entry: Traversable, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(entry.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"prompt file {name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise PromptError(f"prompt file {name}: not TOML: {error}") from None
-
-
-def _parse(data: dict[str, Any], kind: type[R], name: str) -> R:
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        faults = (f"{field}: {text}" if field else text for field, text in faults_of(error))
-        lines = [
-            fault.replace("unknown field; remove it or put it into `metadata`", "unknown key; remove it")
-            for fault in faults
-        ]
-        raise PromptError(f"prompt file {name}: {'; '.join(lines)}") from None
 
 
 def load_prompt(name: str | Path) -> AnyPrompt:
@@ -124,7 +108,10 @@ def load_prompt(name: str | Path) -> AnyPrompt:
 @cache
 def load_repair() -> Repair:
     """Load the texts of the repair rounds."""
-    return _parse(_table(_root() / "repair.toml", "repair"), Repair, "repair")
+    return parsed(toml_table(prompt_folder() / "repair.toml", "repair"), Repair, "repair")
+
+
+_PARTS |= {"repair": load_repair, "conversation": load_conversation}
 
 
 def load_form(name: str | Path) -> AnyForm:
@@ -150,7 +137,7 @@ def _form(prompt: AnyPrompt, *, pinned: bool) -> AnyForm:
 
 def lock() -> dict[str, str]:
     """Read the LOCK: the digest of every released prompt, by `id@version`."""
-    lines = (_root() / "LOCK").read_text(encoding="utf-8").splitlines()
+    lines = (prompt_folder() / "LOCK").read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
     return {ref: digest for digest, ref in rows}
 
@@ -158,8 +145,8 @@ def lock() -> dict[str, str]:
 def check_lock() -> list[str]:
     """Compare the shipped prompts with the LOCK: a sentence for each that was changed or is not in it."""
     locked, digests = lock(), {}
-    for name in _walk(_root()):
-        record: AnyPrompt | Repair = load_repair() if name == "repair" else _shipped(name)
+    for name in _walk(prompt_folder()):
+        record: AnyPrompt | Repair | ConversationPrompt = _PARTS[name]() if name in _PARTS else _shipped(name)
         digests[f"{record.id}@{record.version}"] = record.digest
     faults = [f"{ref} is not in the LOCK" for ref in digests if ref not in locked]
     changed = [ref for ref, digest in digests.items() if locked.get(ref, digest) != digest]

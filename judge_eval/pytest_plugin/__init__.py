@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from judge_eval.pytest_plugin.assertions import AssertContextPrecision, AssertMetrics
     from judge_eval.pytest_plugin.bench import Bench, FakeBench
 
+PRUNER = "judge_eval_pruner"
+"""The name of the plugin that sees what is asked of cassettes, if they are pruned."""
 PROPERTY = "judge_eval"
 """The name of the user property in which a test's scores travel to the summary, across processes too."""
 # Every test run of every project that has this package installed imports this module: nothing heavy here.
@@ -38,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="replay: answer only from cassettes (default); record: ask and write cassettes; "
         "live: ask, write none; fake: an offline judge",
     )
+    group.addoption(
+        "--judge-eval-prune",
+        action="store_true",
+        help="after all tests have passed, remove from their cassettes what none of them asked for",
+    )
     group.addoption("--judge-eval-judge-file", metavar="FILE", help="who judges: a model, a panel or a cascade")
     for name, text in _INI.items():
         parser.addini(name, text, default="")
@@ -54,6 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Summary(), "judge_eval_summary")
+        if config.getoption("--judge-eval-prune"):
+            from judge_eval.pytest_plugin.pruning import Pruner
+
+            config.pluginmanager.register(Pruner(config, _mode(config)), PRUNER)
 
 
 class _Summary:

@@ -102,11 +102,12 @@ class AssertMetrics:
         Raises:
             AssertionError: A metric does not reach its value, or a verdict failed.
             MissError: In replay mode, the cassette does not hold a verdict.
-            ConfigError: No metric is given.
+            ConfigError: No metric is given, or there is none of such a name; nothing is judged then.
         """
         __tracebackhide__ = True
         if not wanted:
             raise ConfigError("no metric is named; name at least one, such as {'AP@5': 0.8}")
+        values = _unique(wanted)
         bench = judge
         if isinstance(data, EvalRun):
             run = data
@@ -114,7 +115,7 @@ class AssertMetrics:
             bench = bench or self._request.getfixturevalue("judge")
             run = bench.evaluate(data)
         run = rescore(run, list(wanted))
-        least = dict(zip(run.manifest.metrics, _unique(wanted), strict=True))
+        least = dict(zip(run.manifest.metrics, values, strict=True))
         missed = False
         for name, value in least.items():
             aggregate = run.aggregates[name]

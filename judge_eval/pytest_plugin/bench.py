@@ -17,12 +17,13 @@ from judge_eval.errors import ConfigError, JudgeEvalError, MissError, UnknownNam
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.judge_file import read_judge
-from judge_eval.judges.kinds import mode_for
+from judge_eval.judges.judge import mode_for
 from judge_eval.llm.backend import Backend, Unavailable, Wrapper
 from judge_eval.llm.cassettes import Replay
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import check_recorded
+from judge_eval.pytest_plugin import PRUNER
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Trace
@@ -140,8 +141,9 @@ def open_bench(request: pytest.FixtureRequest, mode: str) -> Iterator[Bench]:
         options, model = keywords.pop("options"), keywords["model"]
         chosen = {**keywords, **chosen, "model": model}
     cache: str | bool = str(request.config.getini("judge_eval_cache")) or True
+    tape = Cassette(path, shown, command)
     if mode == "replay":
-        chosen, model = _replaying(chosen, options, Cassette(path, shown, command), command)
+        chosen, model = _replaying(chosen, options, tape, command)
         cache, options, source = False, Options(), f"replayed from {shown}"
     elif mode == "fake":
         fake = "fake/overlap"
@@ -159,6 +161,9 @@ def open_bench(request: pytest.FixtureRequest, mode: str) -> Iterator[Bench]:
     cache = False if cache == "off" else cache
     with _evaluator(model, chosen, cache=cache, options=options) as made:
         yield Bench(made, source, command)
+    pruner = request.config.pluginmanager.get_plugin(PRUNER)
+    if pruner is not None and isinstance(tape.inner, Replay):
+        pruner.see(tape.inner)
 
 
 def _replaying(

@@ -12,10 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError, StoreError
+from judge_eval.errors import ConfigError, DataError, FullDiskError, JudgeEvalError, MetricError, RunError, StoreError
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
 from judge_eval.pages.report import store_at
+from judge_eval.record import fault_in_words
 from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.server.document import describe_bodies
 from judge_eval.server.guard import Guard
@@ -32,6 +33,7 @@ _CODES: dict[int, tuple[type[JudgeEvalError], ...]] = {
     404: (MissingRunError, MissingTraceError),
     429: (QueueFullError,),
     413: (TooLargeError,),
+    507: (FullDiskError,),
     422: (DataError, MetricError, ConfigError),
     409: (StoreError, RunError),
 }
@@ -111,11 +113,13 @@ def _told(_: Request, error: Exception, *, root: Path) -> Response:
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first, *rest = error.errors()
-    if first["loc"][0] == "path" and first["type"] in ("uuid_parsing", "uuid_type"):  # of a run's name
-        names = "its whole id or by label:NAME" if len(first["loc"]) > 2 else "its whole id"
+    if first["type"] in ("uuid_parsing", "uuid_type"):  # of a run's name
+        names = "its whole id or by label:NAME" if first["loc"][-1] == "uuid" else "its whole id"
         return _answer(422, "data", f"a run is named here by {names}", fields=1)
+    if first["type"] == "json_invalid":
+        return _answer(422, "data", f"the body is {fault_in_words(first)}", fields=1)
     place = ".".join(str(part) for part in first["loc"])
-    message = f"{place}: {first['msg'].removeprefix('Value error, ')}" + (f" (and {len(rest)} more)" if rest else "")
+    message = f"{place}: {fault_in_words(first)}" + (f" (and {len(rest)} more)" if rest else "")
     return _answer(422, "data", message, fields=len(rest) + 1)
 
 

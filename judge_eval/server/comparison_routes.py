@@ -22,8 +22,8 @@ def make_comparison_routes(library: Library) -> APIRouter:
     @api.get("/compare", tags=["pages"])
     def compare(baseline: RunName, candidate: RunName) -> dict[str, Any]:
         """Compare two runs over the traces they have in common; differences are candidate minus baseline."""
-        compared = library.compared(str(baseline), str(candidate))
-        return library.derived(compared, "compare", lambda: compare_page(compared))
+        runs = str(baseline), str(candidate)
+        return library.page("compare", runs, lambda: compare_page(library.compared(*runs)))
 
     @api.get("/compare/changed", tags=["pages"])
     def changed(
@@ -37,24 +37,32 @@ def make_comparison_routes(library: Library) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=100)] = 25,
     ) -> dict[str, Any]:
         """Return a page of the traces that changed between two runs, those that lost most first."""
-        compared = library.compared(str(baseline), str(candidate))
-        word = filter.strip().lower()
-        rows = [
-            row
-            for row in compared.changed
-            if (not trace_id or row.id in trace_id)
-            and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
-        ]
-        rows = sort_rows(rows, sort, list(compared.metrics), metric)
-        page = list(compared.in_full(rows[offset : offset + limit]))
-        return {"total": len(rows), "offset": offset, "rows": page}
+        runs, word = (str(baseline), str(candidate)), filter.strip().lower()
+
+        def make() -> dict[str, Any]:
+            compared = library.compared(*runs)
+            rows = [
+                row
+                for row in compared.changed
+                if (not trace_id or row.id in trace_id)
+                and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
+            ]
+            rows = sort_rows(rows, sort, list(compared.metrics), metric)
+            page = list(compared.in_full(rows[offset : offset + limit]))
+            return {"total": len(rows), "offset": offset, "rows": page}
+
+        if word or trace_id or offset:
+            return make()
+        return library.kept(f"changed {sort} {limit} {metric}", runs, make)
 
     @api.get("/pages/{name}", tags=["pages"])
     def get_page_data(name: str, run: ManyRuns) -> dict[str, Any]:
         """Return what a page of that name shows of some runs, without what it reads piece by piece."""
         page = page_named(name)
-        tables = [library.table(str(each)) for each in run]
-        return page.make([table.run for table in tables], PageSettings()).data
+        ids = list(map(str, run))
+        return library.page(
+            f"page {name}", ids, lambda: page.make([library.table(each).run for each in ids], PageSettings()).data
+        )
 
     return api
 
@@ -66,24 +74,31 @@ def make_matrix_routes(library: Library) -> APIRouter:
     @api.get("/matrix", tags=["pages"])
     def get_matrix(run: ManyRuns) -> dict[str, Any]:
         """Hold three runs or more side by side; the others are compared with the first."""
-        several = library.several(list(map(str, run)))
-        return library.derived(several, "matrix", lambda: matrix_page(several))
+        ids = list(map(str, run))
+        return library.page("matrix", ids, lambda: matrix_page(library.several(ids)))
 
     @api.get("/matrix/rows", tags=["pages"])
     def get_matrix_rows(
         run: ManyRuns,
         filter: QueryText = "",
-        sort: Annotated[str, Query(pattern=r"^(order|apart|\d)$")] = "order",
+        sort: Annotated[str, Query(pattern=r"^(order|apart|\d)$")] = "apart",
         metric: Annotated[str | None, Query(max_length=200)] = None,
         offset: Offset = 0,
         limit: PageSize = 100,
     ) -> dict[str, Any]:
         """Return a page of the traces of several runs, filtered and sorted."""
-        several = library.several(list(map(str, run)))
-        chosen = several.names.index(metric) if metric in several.names else 0
-        rows = ordered_rows(find_rows(several.rows, filter), sort, chosen)
-        page = [row.data() for row in rows[offset : offset + limit]]
-        return {"total": len(rows), "offset": offset, "rows": page}
+        ids = list(map(str, run))
+
+        def make() -> dict[str, Any]:
+            several = library.several(ids)
+            chosen = several.names.index(metric) if metric in several.names else 0
+            rows = ordered_rows(find_rows(several.rows, filter), sort, chosen)
+            page = [row.data() for row in rows[offset : offset + limit]]
+            return {"total": len(rows), "offset": offset, "rows": page}
+
+        if filter or offset:
+            return make()
+        return library.kept(f"rows {sort} {limit} {metric}", ids, make)
 
     @api.get("/matrix/trace", tags=["pages"])
     def get_matrix_trace(run: ManyRuns, place: Offset) -> dict[str, Any]:

@@ -23,6 +23,11 @@ def make_label_routes(runs: ServedRuns) -> APIRouter:
         """List the human labels given after the run, each person's last one of a chunk."""
         return [label for labels in people_labels(runs.library.find(str(run_id))[0]).values() for label in labels]
 
+    @api.get("/runs/{run_id}/agreement", tags=["labels"])
+    def get_agreement(run_id: RunName) -> dict[str, Any]:
+        """Tell how far the judge agrees with the labels, as `agree --json` does; beside the server's floor, if any."""
+        return runs.agreement(str(run_id))
+
     @api.get("/runs/{run_id}/people", tags=["labels"])
     def get_people(run_id: RunName) -> dict[str, Any]:
         """Tell how far people agree, and list the chunks on which they differ, undecided ones first."""

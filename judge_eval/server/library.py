@@ -13,6 +13,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.files import open_plain
 from judge_eval.pages import rowindex
 from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.derived_files import page_of_runs, stamps_of
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
 from judge_eval.pages.rows import Table, TraceRow, lead_first, row_of
 from judge_eval.pages.runpage import run_page
@@ -152,7 +153,9 @@ class Followed:
             return
         if (stamp := (status.st_mtime_ns, status.st_size)) == self._labels_stamp:
             return
-        labels = {key: label.label or 0 for key, label in given_labels(self.folder).items()}
+        labels = {
+            key: label.label or 0 for key, label in given_labels(self.folder, self.scale.relevant, self.scale).items()
+        }
         changed = {key[0] for key in labels.keys() | self._labels.keys() if labels.get(key) != self._labels.get(key)}
         self._labels, self._labels_stamp = labels, stamp
         for trace_id in changed & self._by_id.keys():
@@ -191,6 +194,9 @@ class Library:
         """By folder of the large runs whose rows are being read: the share that is done."""
         self._faulty: set[tuple[Any, ...]] = set()
         """Large runs whose rows could not be read."""
+        self._ended: list[tuple[str, Path]] | None = None
+        """Runs whose pages are to be prepared, the newest last; None before `index`."""
+        self._preparing = False
 
     def runs(self) -> list[tuple[Path, Manifest]]:
         """List the readable runs, newest first."""
@@ -210,6 +216,8 @@ class Library:
         known = self._manifests.get(folder)
         if known is None or known[0] != stamp:
             known = self._manifests[folder] = (stamp, load_manifest(folder))
+            if self._ended is not None and known[1].status not in GOING:
+                self._prepare([(known[1].id, folder)])
         return known[1]
 
     def find(self, run_id: str) -> tuple[Path, Manifest]:
@@ -232,8 +240,8 @@ class Library:
                 read now, once for as long as the run stays as it is.
         """
         folder, manifest = self.find(run_id)
-        key = ("table", folder, _stamps(folder))
-        plain = ("plain", folder, _stamps(folder)[:2])  # whatever labels came later
+        key = ("table", folder, stamps_of(folder))
+        plain = ("plain", folder, stamps_of(folder)[:2])  # whatever labels came later
         if not patient and not {key, plain} & self._read.keys() and plain not in self._faulty:
             run = _open(folder, manifest)
             if rowindex.is_large(run) and not rowindex.has_rows(run):
@@ -272,22 +280,35 @@ class Library:
 
     def _try_table(self, run_id: str, folder: Path, plain: tuple[Any, ...] = ()) -> None:
         try:
-            self.table(run_id)
+            table = self.table(run_id)
+            self.derived(table, "page", lambda: run_page(table))
         except Exception:  # whoever asks next is told why
             self._faulty.add(plain)
         finally:
             self._indexed.pop(folder, None)
 
     def index(self) -> None:
-        """Have the rows of the newest large runs read by a thread, so that their pages open at once."""
+        """Have a thread prepare the pages of the newest large runs, and from now on of each run that has ended."""
         large = [(m.id, f) for f, m in self.runs() if m.results_digest and m.results_digest.bytes >= rowindex.LARGE]
+        with self._lock:
+            self._ended = []
+            self._prepare(large[:KEPT][::-1])
 
-        def read() -> None:
-            for run_id, folder in large[:KEPT]:
-                self._try_table(run_id, folder)
+    def _prepare(self, runs: Sequence[tuple[str, Path]]) -> None:
+        assert self._ended is not None
+        self._ended = [*self._ended, *runs][-KEPT:]
+        if self._ended and not self._preparing:
+            self._preparing = True
+            threading.Thread(target=self._prepare_all, daemon=True).start()
 
-        if large:
-            threading.Thread(target=read, daemon=True).start()
+    def _prepare_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._ended:
+                    self._preparing = False
+                    return
+                run_id, folder = self._ended.pop()
+            self._try_table(run_id, folder)
 
     def followed(self, run_id: str) -> Followed | None:
         """Return an unfinished run with its results so far; None if it is finished."""
@@ -302,7 +323,7 @@ class Library:
     def compared(self, baseline: str, candidate: str) -> ComparedRuns:
         """Return two runs compared."""
         a, b = self.find(baseline)[0], self.find(candidate)[0]
-        key = ("compared", a, _stamps(a), b, _stamps(b))
+        key = ("compared", a, stamps_of(a), b, stamps_of(b))
         tables = self.table(baseline, patient=False), self.table(candidate, patient=False)
         return self._once(key, lambda: ComparedRuns(*tables))
 
@@ -311,11 +332,20 @@ class Library:
         runs = [self.find(run_id) for run_id in run_ids]
         ids = [manifest.id for _, manifest in runs]
         check_several(ids)
-        key = ("several", *((folder, _stamps(folder)) for folder, _ in runs))
+        key = ("several", *((folder, stamps_of(folder)) for folder, _ in runs))
         tables = [self.table(run_id, patient=False) for run_id in ids]
         return self._once(key, lambda: SeveralRuns(tables))
 
-    def derived(self, table: Table | ComparedRuns | SeveralRuns, name: str, make: Callable[[], T]) -> T:
+    def page(self, name: str, run_ids: Sequence[str], make: Callable[[], JSON]) -> JSON:
+        """Return a page of some runs, made once for as long as their files stay the same."""
+        key = ("page", name, *((folder, stamps_of(folder)) for folder, _ in map(self.find, run_ids)))
+        return self._once(key, lambda: self.kept(name, run_ids, make))
+
+    def kept(self, name: str, run_ids: Sequence[str], make: Callable[[], JSON]) -> JSON:
+        """Return what a page shows of some runs, from the files that are kept for this and later servers."""
+        return page_of_runs(name, [self.find(run_id) for run_id in run_ids], make)
+
+    def derived(self, table: Table | ComparedRuns, name: str, make: Callable[[], T]) -> T:
         """Return what is made of a table, once for as long as the table stays the same."""
         return self._once(("derived", name, table), make)
 
@@ -356,8 +386,3 @@ def _open(folder: Path, manifest: Manifest) -> EvalRun:
 
 def _stamp(path: Path) -> tuple[int, int]:
     return (status := path.lstat()).st_mtime_ns, status.st_size
-
-
-def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
-    paths = [folder / name for name in (MANIFEST, RESULTS, LABELS)]
-    return tuple(_stamp(path) if os.path.lexists(path) else None for path in paths)

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from judge_eval import limits
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.judging.counting import RunProgress
 from judge_eval.runs.keeping.lookup import LABELLED
 from judge_eval.schema import Trace
 
@@ -66,22 +67,6 @@ class GivenLabel(ApiRecord):
     """Whether it decides a chunk that people label differently."""
 
 
-class RunProgress(ApiRecord):
-    """How far a run is that is judged, by this server or another process, as that process tells it."""
-
-    traces: int
-    total: int | None
-    verdicts: int
-    failed: int
-    calls: int
-    hits: int
-    retries: int = 0
-    rate: float | None = None
-    """Chunks judged in a second, lately."""
-    left: float | None = None
-    """Seconds until its end at that rate."""
-
-
 class RunSummary(ApiRecord):
     """A run in a list."""
 
@@ -101,6 +86,8 @@ class RunSummary(ApiRecord):
     model: str
     prompt: str | None
     """Or which panel or cascade judged."""
+    judged_as: str
+    """A digest, the same for runs of one judge: model, prompt, mode, scale, parameters."""
     traces: int
     failed: int
     """Chunks without a verdict."""

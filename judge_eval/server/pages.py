@@ -14,7 +14,7 @@ from judge_eval.server.label_routes import make_label_routes
 from judge_eval.server.library import Library
 from judge_eval.server.run_routes import make_run_routes
 from judge_eval.server.served_runs import ServedRuns
-from judge_eval.study.people import LabelSample
+from judge_eval.server.server_settings import ServerSettings
 
 OWN_PAGES = (Page("runs", "/", "runspage.js"), Page("docs", "/docs", "docspage.js"))
 """The pages that only a server has; they read what they show from the REST API."""
@@ -65,9 +65,9 @@ def _shell(page: Page) -> str:
 """
 
 
-def make_page_routes(library: Library, store: Store | None, sample: LabelSample | None = None) -> APIRouter:
+def make_page_routes(library: Library, store: Store | None, settings: ServerSettings) -> APIRouter:
     """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
-    api, runs = APIRouter(), ServedRuns(library, sample)
+    api, runs = APIRouter(), ServedRuns(library, settings.sample, settings.floor)
     for routes in (
         make_run_routes(runs, store),
         make_label_routes(runs),

@@ -82,6 +82,8 @@ def serve(
 ) -> None:
     """Serve until stopped (at once by a second SIGTERM); `ready` gets the address that takes connections.
 
+    The first SIGTERM lets requests under way end, and returns.
+
     With `tools` agents find the tools of the Model Context Protocol at `/mcp`.
     """
     try:
@@ -109,9 +111,12 @@ def serve(
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if self.should_exit and sig == signal.SIGTERM:  # asked twice: at once
+            if sig != signal.SIGTERM:
+                super().handle_exit(sig, frame)
+            elif self.should_exit:  # asked twice: at once
                 os._exit(128 + sig)
-            super().handle_exit(sig, frame)
+            else:  # uvicorn would end the process by the signal, as if it had been killed
+                self.should_exit = True
 
     Server(make_config(create_app(settings, evaluator, tools=tools))).run(sockets=[listener])
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,20 +13,22 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 
 from judge_eval import limits
-from judge_eval.errors import NEVER_ASKED, ConfigError, DataError, RunError
+from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.hosted import context_precision_of
 from judge_eval.installed import own_version
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.figures import head
+from judge_eval.runs.folder.describing import digest_of_judge
 from judge_eval.runs.folder.integrity import manifest_digest, with_digests
 from judge_eval.runs.folder.journal import encode
 from judge_eval.runs.folder.records import FileDigest, Manifest, Status, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
-from judge_eval.runs.judging.counting import read_progress
+from judge_eval.runs.judging.counting import RunProgress, read_progress
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.runs.scoring.aggregate import main_metric, reaches
+from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server import models
 from judge_eval.server.baselines import offered_baselines
@@ -128,30 +129,24 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
 
 
 def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tuple[str, str]]:
-    tally = manifest.tally
-    whys = Counter(o.why for result in results for o in result.outcomes if o.kind == "no_verdict")
-    counted = {
-        "traces": len(results),
-        "verdicts": sum(len(result.outcomes) for result in results) - whys.total(),
-        "failed_verdicts": whys.total(),
-        "failed_traces": sum(result.failed > 0 for result in results),
-    }
-    for name, count in counted.items():
-        if getattr(tally, name) != count:
-            yield f"tally.{name}", f"is {getattr(tally, name):,}, and the results give {count:,}"
-    if tally.failures != dict(whys):
-        yield "tally.failures", "does not match the results"
-    stages = Counter(o.stage for result in results for o in result.outcomes if o.kind == "verdict" and o.stage)
-    if tally.stages != dict(stages):
-        yield "tally.stages", "does not match the results"
+    outcomes = OutcomeCounts(manifest.imported)
+    for result in results:
+        outcomes.add(result)
+    tally, counted = manifest.tally, outcomes.tally()
+    for name in ("traces", "verdicts", "failed_verdicts", "failed_traces"):
+        if getattr(tally, name) != counted[name]:
+            yield f"tally.{name}", f"is {getattr(tally, name):,}, and the results give {counted[name]:,}"
+    for name in ("failures", "stages"):
+        if getattr(tally, name) != counted[name]:
+            yield f"tally.{name}", "does not match the results"
+    if tally.example not in (None, outcomes.example):
+        yield "tally.example", "does not match the results"
     paid = (tally.calls, tally.hits, tally.input_tokens, tally.output_tokens, *tally.retries.values())
     if min(paid) < 0 or (tally.cost or 0.0) < 0:
         yield "tally", "counts below 0"
-    unfinished = bool(whys) or any(result.lacks_answers for result in results)
-    if (manifest.status == "done" and whys.keys() - NEVER_ASKED) or (
-        manifest.status == "incomplete" and not unfinished
-    ):
-        yield "status", f"is {manifest.status}, and {whys.total():,} verdicts failed"
+    unfinished = any(result.lacks_answers for result in results)
+    if (manifest.status == "done" and outcomes.open) or (manifest.status == "incomplete" and not unfinished):
+        yield "status", f"is {manifest.status}, and {outcomes.failed:,} verdicts failed"
 
 
 LOOK = 0.1
@@ -242,6 +237,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "larger than the server accepts",
         422: "the data are not valid",
         429: "too many runs are waiting",
+        507: "the server's disk is full",
     }.items()
 }
 
@@ -354,7 +350,7 @@ def make_router(
         return models.ResultPage(total=len(results), offset=offset, results=page)
 
     api.include_router(make_judging_routes(library, submissions, limits, incoming, summary))
-    api.include_router(make_page_routes(library, store, settings.sample))
+    api.include_router(make_page_routes(library, store, settings))
     return api
 
 
@@ -370,7 +366,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         if (a := manifest.aggregates.get(name)) is not None and a.mean is not None
     }
     news, silent = read_progress(folder) if manifest.status == "running" else (None, None)
-    progress = None if news is None else models.RunProgress(**news.model_dump(exclude={"v", "at"}))
+    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at"}))
     return models.RunSummary(
         **{name: top[name] for name in _TOP},
         uuid=manifest.id,
@@ -379,6 +375,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         dataset=manifest.dataset.name,
         dataset_digest=manifest.dataset.digest,
         questions=manifest.dataset.traces,
+        judged_as=digest_of_judge(manifest),
         metrics=manifest.aggregates,
         passed=passed,
         baseline=manifest.baseline,

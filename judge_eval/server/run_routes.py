@@ -7,14 +7,17 @@ from fastapi import APIRouter, Query
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.blind import blind_card, blind_page, blind_row
 from judge_eval.pages.card import card_page
-from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import parse_filter, sort_rows
 from judge_eval.runs.folder.labels import people_labels
+from judge_eval.runs.judging.recall import Memory
 from judge_eval.server.baselines import baseline_of
 from judge_eval.server.models import BaselineName, Offset, PageSize, QueryText, RunName
 from judge_eval.server.served_runs import ServedRuns
+from judge_eval.study.missing import MissingReport, missing_report
 
-Sort = Literal["order", "score", "-score", "change", "-change", "failed", "disagree", "newest"]
+Sort = Literal[
+    "order", "score", "-score", "change", "-change", "failed", "disagree", "newest", "first", "-first", "tags", "-tags"
+]
 Person = Annotated[str, Query(max_length=200)]
 
 
@@ -30,6 +33,12 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
         """
         page = runs.page(str(run_id), "none" if blind else baseline)
         return blind_page(page) if blind else page
+
+    @api.get("/runs/{run_id}/missing", tags=["runs"])
+    def get_missing(run_id: RunName) -> MissingReport:
+        """Report on a run of `judge-eval missing`: what a corpus holds of what a retriever lost."""
+        table = runs.library.table(str(run_id))
+        return runs.library.derived(table, "missing", lambda: missing_report(table.run))
 
     @api.get("/runs/{run_id}/rows", tags=["pages"])
     def get_rows(
@@ -55,8 +64,8 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
         if sample:
             rows = runs.sampled_rows(str(run_id), rows)
         if blind:
-            counts = runs.labelled_chunks(str(run_id), own or (), sample=sample)
-            rows = [blind_row(row, None if own is None else counts[row.id]) for row in rows]
+            counts = runs.labelled_chunks(str(run_id), own, sample=sample)
+            rows = [blind_row(row, counts[row.id]) for row in rows]
         asked = parse_filter(filter, opened.metrics)
         rows = asked.rows(rows)
         if asked.texts:
@@ -75,7 +84,7 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
         page = [row.data() for row in rows[offset : offset + limit]]
         # `at` is the place of the row to locate, -1 if it is not there
         answer = {"total": len(rows), "offset": offset, "rows": page, "at": at}
-        return answer | ({"done": runs.sample(str(run_id)).done(own or ())} if sample else {})
+        return answer | ({"done": runs.sample(str(run_id)).done(own)} if sample else {})
 
     @api.get("/runs/{run_id}/trace", tags=["pages"])
     def get_trace(
@@ -86,9 +95,9 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
         by: Person = "",
         sample: bool = False,
     ) -> dict[str, Any]:
-        """Return one trace in full; `blind` hides verdict, rank and score of chunks without a human label.
+        """Return one trace in full; `blind` hides verdict, rank and score of chunks that `by` has not labelled.
 
-        Blind, the labels of `by` alone count and chunks are shuffled, or in the order of the server's sample.
+        Blind, chunks are shuffled, or in the order of the server's sample.
         Beside a baseline `row` holds its row with the differences.
         """
         manifest, scale, metrics, result = runs.result(str(run_id), trace_id)
@@ -101,7 +110,7 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
             card["people"] = [label.model_dump(include={"by", "label", "comment", "final"}) for label in kept]
         if blind:
             own = runs.own_labels(str(run_id), by, sample=sample)
-            mine = None if own is None else {chunk: grade for (trace, chunk), grade in own.items() if trace == trace_id}
+            mine = {chunk: grade for (trace, chunk), grade in own.items() if trace == trace_id}
             order = runs.sample(str(run_id)).chunks.get(trace_id) if sample else None
             return {"trace": blind_card(page, mine, str(run_id), order), "systems": systems}
         answer = {"trace": page, "systems": systems}

@@ -17,7 +17,10 @@ from judge_eval.server.baselines import baseline_of
 from judge_eval.server.library import Library
 from judge_eval.server.models import BaselineName
 from judge_eval.spelling import option
+from judge_eval.study.agree import agree
 from judge_eval.study.people import LabelSample
+from judge_eval.trials.floor_judge import floor_of
+from judge_eval.views.agreement import agreement_data
 
 
 class MissingTraceError(RunError):
@@ -34,10 +37,10 @@ class RunRows(NamedTuple):
 
 
 class ServedRuns:
-    """Reads the runs of a library one by one, and the sample that the server was started with."""
+    """Reads the runs of a library one by one, with the sample and the floor that the server was started with."""
 
-    def __init__(self, library: Library, sample: LabelSample | None = None) -> None:
-        self.library, self._sample = library, sample
+    def __init__(self, library: Library, sample: LabelSample | None = None, floor: str | None = None) -> None:
+        self.library, self._sample, self._floor = library, sample, floor
         self._ranks: dict[tuple[str, str], list[int]] = {}  # of the chunks of the sample, by run and trace
 
     def page(self, run_id: str, baseline: BaselineName) -> dict[str, Any]:
@@ -51,6 +54,16 @@ class ServedRuns:
             page = self.library.derived(table, "page", lambda: run_page(table))
             return {**page, "problem": problem} if problem else page
         return self.library.derived(compared, "page", lambda: run_page(table, compared))
+
+    def agreement(self, run_id: str) -> dict[str, Any]:
+        """Return how far the judge of a run agrees with its labels, and whether it beats the server's floor."""
+        table = self.library.table(run_id)
+
+        def measured() -> dict[str, Any]:
+            below = None if self._floor is None else floor_of(self._floor, table.run)
+            return agreement_data(agree(table.run, None, floor=below))
+
+        return self.library.derived(table, "agreement", measured)
 
     def rows(self, run_id: str, baseline: BaselineName, *, newest: bool = False) -> RunRows:
         """Return the rows of a run, beside its baseline if it has one; of a run under way the `newest` first."""
@@ -103,10 +116,10 @@ class ServedRuns:
             self._ranks[run_id, trace_id] = [rank for rank, chunk in enumerate(chunks) if chunk.id in picked]
         return self._ranks[run_id, trace_id]
 
-    def own_labels(self, run_id: str, by: str, *, sample: bool) -> dict[tuple[str, str], int] | None:
-        """Return the labels that a person gave, by trace and chunk; None if nobody is named."""
-        if not by:  # of a sample nobody sees a verdict before they have said who they are
-            return {} if sample else None
+    def own_labels(self, run_id: str, by: str, *, sample: bool) -> dict[tuple[str, str], int]:
+        """Return the labels that a person gave here, or without a name somebody did, by trace and chunk."""
+        if sample and not by:  # of a sample nobody sees a verdict before they have said who they are
+            return {}
         labels = people_labels(self.library.find(run_id)[0])
         mine = ((key, label) for key, each in labels.items() for label in each if label.by == by and not label.final)
         return {key: label.label for key, label in mine if label.label is not None}

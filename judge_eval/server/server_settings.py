@@ -126,6 +126,8 @@ class ServerSettings(Serving):
     """By metric: the least mean that passes; the greatest if less is better."""
     sample: LabelSample | None = field(default=None, kw_only=True)
     """A random sample to label, whose order the page of its run follows."""
+    floor: str | None = field(default=None, kw_only=True)
+    """The model that any judge must beat, which calls no server."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import shutil
 import threading
 import uuid
 from collections.abc import Iterator
@@ -18,9 +19,9 @@ from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.folder.run_files import MANIFEST, os_errors
-from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.start import folder_name
 from judge_eval.runs.keeping.lookup import is_being_written, names_in
+from judge_eval.runs.options import Selection
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
 from judge_eval.server.server_settings import ServerLimits
@@ -168,7 +169,8 @@ class Submissions:
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
     changed = manifest.under_way(status).replace(finished=finished)
-    write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
+    with os_errors("the run cannot be changed"):
+        write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
     return changed
 
 
@@ -176,10 +178,14 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
     """Make a run's folder with its files in one step."""
     folder, fresh = root / folder_name(manifest), root / f".new-{uuid.uuid4()}"
     with os_errors("the folder of runs cannot be written"):
-        fresh.mkdir(parents=True)
-        for name, data in files.items():
-            write_atomically(fresh / name, data)
-        fresh.rename(folder)
+        try:
+            fresh.mkdir(parents=True)
+            for name, data in files.items():
+                write_atomically(fresh / name, data)
+            fresh.rename(folder)
+        except OSError:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
     return folder
 
 

@@ -11,21 +11,24 @@ from typing import Annotated, Any, TypeVar
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import Field, ValidationError
 
-from judge_eval.compare.gate import check_gates, gated_metrics
+from judge_eval.compare.gate import check_gates
+from judge_eval.compare.gate_limit import gated_metrics
 from judge_eval.compare.options import Gates
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
+from judge_eval.record import data_error
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.keeping.lookup import find_run, find_run_in, listing, names_in
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import shortened
-from judge_eval.schema import Chunk, Trace
+from judge_eval.schema import Chunk, Trace, Turn
 from judge_eval.server.server_settings import ServerLimits
 from judge_eval.views.blocks import View
 from judge_eval.views.comparison import check_lines, comparison_view, gate_title
@@ -54,6 +57,21 @@ Most = Annotated[int, Field(ge=1, le=50)]
 GateLimits = Annotated[list[str], Field(description="METRIC=VALUE, such as AP@5=0.7")]
 
 
+class _PlainServer(MCPServer[Any]):
+    """A server whose answer to wrong arguments is a sentence."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; raises `ToolError` with the argument and what is wrong with it."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(f"{name}: {data_error(error.__cause__)}") from None
+
+
 def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *, files: bool) -> MCPServer[Any]:
     """Make the server of tools over a folder of runs.
 
@@ -63,7 +81,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         limits: How many traces and chunks one call may bring.
         files: Whether a caller may name files of this machine, as data and as runs; never URLs.
     """
-    server: MCPServer[Any] = MCPServer("judge_eval", version=own_version(), instructions=INSTRUCTIONS)
+    server = _PlainServer("judge_eval", version=own_version(), instructions=INSTRUCTIONS)
 
     def tool(function: F) -> F:
         """Register a tool whose errors are messages for the caller."""
@@ -149,7 +167,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         if not gates.has_limits:
             raise ConfigError("give a limit, such as AP@5=0.7")
         wanted = gated_metrics(loaded.manifest.metrics, gates)
-        against = None if baseline is None else load(baseline).compare(loaded, metrics=wanted)
+        against = None if baseline is None else load(baseline).compare(loaded, metrics=wanted, gates=gates)
         checks = check_gates([loaded], gates, against)
         return "\n".join([gate_title(checks), *(f"- {line}" for check in checks for line in check_lines(check))])
 
@@ -161,13 +179,17 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         threshold: str | None = None,
         cut: int | None = None,
         label: str | None = None,
+        metrics: list[str] | None = None,
     ) -> str:
         """Make a run of new lists from the verdicts of runs, without a call, and compare it with each of them.
 
-        `fuse`: rrf, combsum, combmnz or weighted:a=.3; `rerank`: mmr:lambda=.7; `threshold`: score>=x.
+        `fuse`: rrf, combsum, combmnz or weighted:a=.3; `rerank`: mmr:lambda=.7; `threshold`: score>=x; `metrics`:
+        those of the first run if left out.
         """
         parents = [load(run) for run in runs]
-        made = what_if(parents, fuse=fuse, rerank=rerank, threshold=threshold, cut=cut, label=label, out=root)
+        made = what_if(
+            parents, metrics=metrics, fuse=fuse, rerank=rerank, threshold=threshold, cut=cut, label=label, out=root
+        )
         return "\n\n".join(
             text(comparison_view(parent.compare(made, metrics=made.manifest.metrics), traces=5, claims=5))
             for parent in parents
@@ -216,7 +238,8 @@ def _add_judging(
         if len(traces) > limits.traces:
             raise DataError(f"{len(traces):,} traces; this server takes at most {limits.traces:,} in one call")
         for trace in traces:
-            texts = (trace.query, trace.reference or "", trace.answer or "", *(chunk.text for chunk in trace.chunks))
+            texts = (trace.query, trace.reference or "", trace.answer or "", *(turn.content for turn in trace.history))
+            texts += tuple(chunk.text for chunk in trace.chunks)
             if (longest := max(map(len, texts))) > TEXT:
                 raise DataError(f"{shortened(trace.id, 100)}: a text of {longest:,} characters; at most {TEXT:,}")
             if len(trace.chunks) > limits.chunks:
@@ -234,13 +257,18 @@ def _add_judging(
 
     @tool
     async def judge_retrieval(
-        query: str, chunks: list[str], reference: str | None = None, answer: str | None = None
+        query: str,
+        chunks: list[str],
+        reference: str | None = None,
+        answer: str | None = None,
+        history: list[Turn] | None = None,
     ) -> str:
         """Judge the chunks that one question retrieved, best first; keeps no run."""
         if not query.strip():
             raise DataError("the query is empty; a judge needs the question")
         listed = [Chunk(id=f"c{rank}", text=chunk) for rank, chunk in enumerate(chunks, 1)]
-        trace = Trace(id="asked", query=query, reference=reference, answer=answer, chunks=listed)
+        turns = tuple(history or ())
+        trace = Trace(id="asked", query=query, history=turns, reference=reference, answer=answer, chunks=listed)
         run = await evaluator.aevaluate(checked([trace]))
         return markdown_of(trace_view(run.results[0], scale_of(run)))
 

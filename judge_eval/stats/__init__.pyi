@@ -26,11 +26,7 @@ from judge_eval.stats.intervals import mean_interval as mean_interval
 from judge_eval.stats.intervals import proportion_interval as proportion_interval
 from judge_eval.stats.paired import PairedComparison as PairedComparison
 from judge_eval.stats.paired import compare_paired as compare_paired
-from judge_eval.stats.randomisation import PairDifference as PairDifference
-from judge_eval.stats.randomisation import Randomisation as Randomisation
-from judge_eval.stats.randomisation import holm as holm
-from judge_eval.stats.randomisation import sign_flip_test as sign_flip_test
-from judge_eval.stats.randomisation import tukey_hsd as tukey_hsd
+from judge_eval.stats.paired import holm as holm
 from judge_eval.stats.rank_correlation import kendall_tau_b as kendall_tau_b
 from judge_eval.stats.rank_correlation import rbo as rbo
 from judge_eval.stats.rank_correlation import spearman as spearman
@@ -42,3 +38,5 @@ from judge_eval.stats.sampling import minimal_detectable_difference as minimal_d
 from judge_eval.stats.sampling import simple_random_sample as simple_random_sample
 from judge_eval.stats.sampling import stratified_sample as stratified_sample
 from judge_eval.stats.sampling import traces_needed as traces_needed
+from judge_eval.stats.separation import auc as auc
+from judge_eval.stats.separation import auc_difference as auc_difference

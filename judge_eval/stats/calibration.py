@@ -79,6 +79,7 @@ def calibrate_threshold(
     traces: Iterable[Hashable],
     *,
     objective: Objective = "kappa",
+    between: bool = False,
     held_out: float = 0.5,
     level: float = 0.95,
     seed: int = 0,
@@ -93,6 +94,7 @@ def calibrate_threshold(
         labels: Relevant by human label (true, 1) or not (false, 0), shape (n,).
         traces: The trace of each chunk.
         objective: `kappa`, `f1`, or `youden` (sensitivity + specificity - 1).
+        between: Put the threshold half-way between two scores, as suits scores without steps.
         held_out: The share of traces held out, strictly between 0 and 1.
         level: Confidence level of the intervals, which are resampled by trace.
         seed: Seed of the split and of the bootstrap.
@@ -111,7 +113,10 @@ def calibrate_threshold(
     candidates = np.unique(x[~held_aside])
     counts = np.concatenate([_counts(x[~held_aside] >= candidate, y[~held_aside]) for candidate in candidates])
     scores = np.nan_to_num(scorers[objective](counts), nan=-np.inf)
-    threshold = float(candidates[int(np.argmax(scores))])
+    best = int(np.argmax(scores))
+    threshold = float(candidates[best])
+    if between and best:
+        threshold = (threshold + float(candidates[best - 1])) / 2
     parts = _counts(x[held_aside] >= threshold, y[held_aside], codes[held_aside])
     draws = Resampler(parts, level=level, seed=seed)
     n = int(held_aside.sum())

@@ -101,23 +101,6 @@ def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
     return float(min(1.0, density @ above))
 
 
-def normal_range_sf(width: float, k: int) -> float:
-    """Return P(R > width) of the range R, greatest minus least, of k >= 2 independent standard normals.
-
-    It is the studentised range with infinitely many degrees of freedom (Tukey's q), by Gauss-Legendre quadrature over
-    the least of the k values.
-    """
-    if k < 2:
-        raise ValueError(f"range: at least 2 values are needed, got {k}")
-    if width <= 0:
-        return 1.0
-    nodes, weights = legendre(300)
-    z = 9 * nodes
-    density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    within = np.array([normal_cdf(each + width) - normal_cdf(each) for each in z])
-    return float(min(1.0, max(0.0, 1 - 9 * k * (weights * density) @ within ** (k - 1))))
-
-
 @lru_cache(maxsize=2)
 def legendre(points: int) -> tuple[Floats, Floats]:
     """Return the nodes in (-1, 1) and the weights of Gauss-Legendre quadrature."""

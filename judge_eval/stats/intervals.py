@@ -16,6 +16,7 @@ from judge_eval.stats.figure import Figure, Interval
 from judge_eval.stats.resample import Resampler
 
 _MOST_UNITS = 256
+_LEAST_TAIL = 1e-12
 FEW_TRIALS = 30
 """Below this many trials the interval of a rate is `blaker`, not `wilson`."""
 STUDENT_UNITS, STUDENT_MOVED, STUDENT_SKEW = 50, 20, 0.1
@@ -68,6 +69,23 @@ def bounded_end(totals: Floats, sizes: Floats, end: float, share: float, *, end_
 
     made = _crossing(excess, mean, math.copysign(spread, end - mean), end)
     return min(made, mean) if share < 0.5 else max(made, mean)
+
+
+def bounded_tail(totals: Floats, sizes: Floats, end: float) -> float:
+    """Return the one-sided p of the null hypothesis that a mean of bounded values is on the side of `end` from 0.
+
+    The share at which `bounded_end`, with the whole weight, is 0. For differences of -1, 0 and 1 it is the p of the
+    exact McNemar test.
+
+    Args:
+        totals: The sum of the values of each unit (a trace or a cluster), shape (g,), g >= 1.
+        sizes: How many values each unit has, shape (g,), > 0.
+        end: The least possible value (the mean is at most 0) or the greatest (at least 0), not 0.
+    """
+    sign = -1.0 if end < 0 else 1.0
+    totals, sizes, counts = _distinct(totals, sizes)
+    size = float(counts @ sizes / counts.sum())
+    return max(_below_zero(-sign * np.append(totals, end * size), np.append(counts, 1.0)), _LEAST_TAIL)
 
 
 def student_holds(totals: Floats, sizes: Floats) -> bool:

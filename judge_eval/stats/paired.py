@@ -1,4 +1,4 @@
-"""Comparison of two systems on the same traces."""
+"""Comparison of systems on the same traces."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.ranges import ValueLimits
-from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
+from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import normal_cdf, normal_ppf, root_of, t_ppf, t_sf
 from judge_eval.stats.figure import CLOSED, Interval
 from judge_eval.stats.intervals import (
+    FEW_TRIALS,
     bounded_end,
     bounded_interval,
+    bounded_tail,
     leaning_half,
     manski_quantile,
     standard_error,
     student_holds,
 )
-from judge_eval.stats.randomisation import sign_flip_test
 from judge_eval.stats.sampling import minimal_detectable_difference
 
+_LEAST_P = 1e-15
 Ends: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike]
 """The least and the greatest possible value of each trace, shape (n,) each."""
 
@@ -83,6 +85,8 @@ class Differences:
     """The greatest possible difference; None where there is none."""
     rates: tuple[int, int, int] | None
     """Pairs lost, pairs won and all pairs, where each value is a limit and traces are independent."""
+    student: bool
+    """Whether Student's interval holds for them (`student_holds`)."""
 
     @classmethod
     def of(
@@ -101,18 +105,19 @@ class Differences:
             if np.isin(a, ends).all() and np.isin(b, ends).all():
                 rates = int((d < 0).sum()), int((d > 0).sum()), int(d.size)
         sums, sizes = group_sums(d, codes, groups), group_sums(np.ones_like(d), codes, groups)
-        return cls(sums, sizes, clustered, span, rates)
+        return cls(sums, sizes, clustered, span, rates, student_holds(sums, sizes))
 
     def interval(self, level: float, mean: float, error: float) -> Interval | None:
         """Return the two-sided interval: `score` for rates; else `t` (or `CR1 t`) or `gaffke`, by a rule.
 
         Values with limits: Student's where `student_holds`, cut at the limits, else Gaffke's bound
         (`bounded_interval` with the whole weight), because Student's of few or skewed differences covers .21
-        to .92. Without limits: Student's, and None where the differences do not vary.
+        to .92; also for rates of under 30 traces, where the score test rejects up to .125 of true nulls.
+        Without limits: Student's, and None where the differences do not vary.
         """
-        if self.rates is not None:
+        if self._by_score:
             return Interval(*self._score(level), level, "score")
-        if self.span is not None and not student_holds(self.totals, self.sizes):
+        if self.span is not None and not self.student:
             ends = (-self.span, self.span)
             bounds = bounded_interval(self.totals, self.sizes, ends, level, end_weight=1.0)
             return Interval(*bounds, level, "gaffke")
@@ -121,6 +126,25 @@ class Differences:
         half = t_ppf((1 + level) / 2, self.totals.size - 1) * error
         made = Interval(mean - half, mean + half, level, "CR1 t" if self.clustered else "t")
         return made if self.span is None else made.within(-self.span, self.span)
+
+    def tail(self, mean: float, error: float, *, upper: bool) -> float:
+        """Return the one-sided p at which the lower (or the upper) end of `interval` is 0.
+
+        Twice the lesser of both is the p of the test that the interval inverts: McNemar's (1947) where it is `score`,
+        the paired t test, or Gaffke's bound. 1/2 where the differences allow no interval.
+        """
+        sign = -1.0 if upper else 1.0
+        if self._by_score:
+            assert self.rates is not None
+            losses, wins, _ = self.rates
+            return normal_cdf(-sign * (wins - losses) / math.sqrt(wins + losses)) if wins + losses else 0.5
+        if self.span is not None and not self.student:
+            return bounded_tail(self.totals, self.sizes, -sign * self.span)
+        return t_sf(sign * mean / error, self.totals.size - 1) if error else 0.5
+
+    @property
+    def _by_score(self) -> bool:
+        return self.rates is not None and self.totals.size >= FEW_TRIALS
 
     def bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
         """Return the lower or the upper bound of the mean at the level, for decisions.
@@ -143,7 +167,7 @@ class Differences:
         Where the differences lean to its side it is further out (`leaning_half`): uncorrected it is wrong in up to
         .063 in place of .05 of samples.
         """
-        if self.span is None or self.rates is not None or not student_holds(self.totals, self.sizes):
+        if self.span is None or self.rates is not None or not self.student:
             return None
         sign = 1.0 if upper else -1.0
         return mean + sign * leaning_half(self.totals, self.sizes, error, level, sign)
@@ -188,6 +212,19 @@ def _imbens_manski(low: _Side, middle: _Side, high: _Side, level: float) -> Inte
     return Interval(bottom, top, level, f"Imbens-Manski {ends[0].method}")
 
 
+def _p_imbens_manski(low: _Side, high: _Side) -> float:
+    """Return 1 less the level at which an end of `_imbens_manski` is 0."""
+    # An end leaves 0 out at a level whose quantile C is less than z: the level is Phi(z + gap / s) - Phi(-z) there.
+    spread, gap = max(low.error or 0.0, high.error or 0.0), high.mean - low.mean
+    ps = [1.0]
+    for side, upper in ((low, False), (high, True)):
+        tail = side.differences.tail(side.mean, side.error or 0.0, upper=upper)
+        if tail < 0.5:
+            beyond = normal_cdf(normal_ppf(max(tail, 1e-12)) - gap / spread) if spread else 0.0
+            ps.append(tail + beyond)
+    return min(ps)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedComparison:
     """What the same traces say about two systems; differences are candidate minus baseline."""
@@ -213,12 +250,12 @@ class PairedComparison:
     baseline_range: tuple[float, float] | None = None
     """The least and the greatest value of the baseline, which limit how far a trace can fall or rise."""
     standard_error: float | None = None
-    p_t: float | None = None
-    """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
     p: float
-    """Two-sided p of the sign-flip test, which flips whole clusters where there are any."""
-    exact: bool = False
-    """Whether all sign flips were enumerated."""
+    """Two-sided p of the test that `interval` inverts: at most .05 where a 95% interval leaves 0 out, and only there.
+
+    What is tested is that the mean difference is 0, whatever its distribution: by Gaffke's bound (for few or skewed
+    differences; of hits and misses the exact McNemar test), Student's t or McNemar's test, as `interval.method` says.
+    1 without an interval."""
     dz: float | None = None
     """Cohen's dz: the mean difference over its standard deviation; None without variation."""
     wins: int
@@ -230,17 +267,15 @@ class PairedComparison:
     detectable: float | None = None
     """The smallest true difference that is shown in 80 of 100 samples of these traces, shifted by it.
 
-    Shown: the sign-flip test rejects at the level, divided by the number of comparisons, and the interval
-    leaves 0 out. None without variation, where no result of so many traces could be significant, and where
-    it lies beyond any difference that the limits leave possible.
+    Shown: `p` is at most .05, divided by the number of comparisons. None without variation, where no result of so
+    many traces could be significant, and where it lies beyond any difference that the limits leave possible.
     """
 
     __pydantic_config__ = CLOSED
 
     def __str__(self) -> str:
         interval = f" {self.interval}" if self.interval else ""
-        p = f"p={self.p:.4g} (randomisation)"
-        p += f", p={self.p_t:.4g} (t)" if self.p_t is not None else ""
+        p = f"p={self.p:.4g}" + (f" ({self.interval.method})" if self.interval else "")
         counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
         return f"{self.difference:+.4g}{interval}, {p}, {counts} (n={self.n})"
 
@@ -254,17 +289,12 @@ def compare_paired(
     limits: ValueLimits | None = None,
     comparisons: int = 1,
     level: float = 0.95,
-    permutations: int = 9999,
-    seed: int = 0,
     planning: bool = True,
 ) -> PairedComparison:
     """Compare two systems on per-trace values of the same traces.
 
     If failed verdicts leave values open, interval and bounds cover all values they could have
-    (`imbens_manski`); means, tests and effect size are those of the values given.
-
-    Without variation of the differences the t test has no standard error: p_t is 1 where they are all 0,
-    and None where they are all the same other number.
+    (`imbens_manski`), and p is that of this interval; means and effect size are those of the values given.
 
     Args:
         baseline: One finite number a trace, shape (n,).
@@ -275,9 +305,7 @@ def compare_paired(
         limits: The least and the greatest value that one value can have; None: unknown.
         comparisons: How many comparisons are made, this one included (Holm), for `detectable`.
         level: Confidence level of the interval and of each bound.
-        permutations: Draws of the randomisation test where it is not exact.
-        seed: Seed of those draws.
-        planning: Whether `detectable` is simulated, which takes longer than all else; else it is None.
+        planning: Whether `detectable` is computed, which takes longer than all else; else it is None.
 
     Raises:
         ValueError: There is no trace, a value is missing, or lengths differ.
@@ -295,7 +323,8 @@ def compare_paired(
         low, high = _Side.of(a_high, b_low, units, limits), _Side.of(a_low, b_high, units, limits)
     d, mean, error = middle.d, middle.mean, middle.error
     open_ = low.d != high.d
-    interval = lower = upper = p_t = t_lower = t_upper = None
+    interval = lower = upper = t_lower = t_upper = None
+    p = 1.0
     if error is not None:
         lower = low.differences.bound(level, low.mean, low.error or 0.0, upper=False)
         upper = high.differences.bound(level, high.mean, high.error or 0.0, upper=True)
@@ -304,10 +333,10 @@ def compare_paired(
             t_lower, t_upper = (
                 middle.differences.student_bound(level, mean, error, upper=upper) for upper in (False, True)
             )
+            p = min(1.0, 2 * min(middle.differences.tail(mean, error, upper=side) for side in (False, True)))
         else:
             interval = _imbens_manski(low, middle, high, level)
-        p_t = 2 * t_sf(abs(mean) / error, groups - 1) if error > 0 else 1.0 if mean == 0 else None
-    flipped = sign_flip_test(group_sums(d, codes, groups), permutations=permutations, seed=seed)
+            p = 1.0 if interval is None else _p_imbens_manski(low, high)
     spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
     return PairedComparison(
         n=d.size,
@@ -322,71 +351,100 @@ def compare_paired(
         t_upper=t_upper,
         baseline_range=(float(a.min()), float(a.max())),
         standard_error=error,
-        p_t=p_t,
-        p=flipped.p,
-        exact=flipped.exact,
+        p=p,
         dz=mean / spread if error and spread else None,
         wins=int((low.d > 0).sum()),
         ties=int(((low.d == 0) & (high.d == 0)).sum()),
         losses=int((high.d < 0).sum()),
         n_open=int(open_.sum()),
-        detectable=_detectable(middle, interval, (1 - level) / comparisons, seed) if planning else None,
+        detectable=_detectable(middle, interval, (1 - level) / comparisons) if planning else None,
     )
 
 
 POWER = 0.8
-_DRAWS = 200
-_MOST_DRAWN = 1000
-_ALL_SIGNS = 10
 
 
-def _detectable(side: _Side, interval: Interval | None, alpha: float, seed: int) -> float | None:
-    """Return the least shift that test and interval show with 80% power; see `PairedComparison`."""
-    totals, sizes, span = side.differences.totals, side.differences.sizes, side.differences.span
-    # The least p of a sign-flip test: that of all signs alike, and of all turned around.
-    if not side.error or interval is None or 2.0 ** (1 - totals.size) > alpha:
+def _detectable(side: _Side, interval: Interval | None, alpha: float) -> float | None:
+    """Return the least shift that the test at alpha shows with 80% power; see `PairedComparison`."""
+    span, error = side.differences.span, side.error
+    if not error or interval is None:
         return None
-    beyond = _shift_beyond(side, interval) + normal_ppf(POWER) * side.error
-    least = max(beyond, _shift_tested(totals - side.mean * sizes, sizes, side.error, alpha, seed))
+    if interval.method.endswith("gaffke"):
+        least = _shift_tested(side, alpha) + normal_ppf(POWER) * error
+    elif interval.method.endswith("score"):
+        wide = side.differences.interval(1 - alpha, side.mean, error)
+        assert wide is not None
+        least = (wide.high - wide.low) / 2 + normal_ppf(POWER) * error
+    else:
+        least = minimal_detectable_difference(error, side.differences.totals.size - 1, power=POWER, alpha=alpha)
     return None if span is not None and least > span else least
 
 
-def _shift_beyond(side: _Side, interval: Interval) -> float:
-    """Return the shift of the centred differences, up or down, at which the interval leaves 0 out."""
+def _shift_tested(side: _Side, alpha: float) -> float:
+    """Return the shift of the centred differences, up or down, at which Gaffke's bound leaves 0 out."""
     span, sizes = side.differences.span, side.differences.sizes
-    if interval.method != "gaffke" or span is None or sizes.size > _MOST_DRAWN:
-        return (interval.high - interval.low) / 2
+    assert span is not None
     residuals = side.differences.totals - side.mean * sizes
-    ends_now = []
+    shifts = []
     for signed in (residuals, -residuals):
         low, high = 0.0, span
         for _ in range(12):
             middle = (low + high) / 2
             shifted = np.clip(signed + middle * sizes, -span * sizes, span * sizes)
-            ends = bounded_interval(shifted, sizes, (-span, span), interval.level, end_weight=1.0)
-            low, high = (low, middle) if ends[0] > 0 else (middle, high)
-        ends_now.append(high)
-    return max(ends_now)
+            low, high = (low, middle) if bounded_tail(shifted, sizes, -span) <= alpha / 2 else (middle, high)
+        shifts.append(high)
+    return max(shifts)
 
 
-def _shift_tested(residuals: Floats, sizes: Floats, error: float, alpha: float, seed: int) -> float:
-    by_t = minimal_detectable_difference(error, residuals.size - 1, power=POWER, alpha=alpha)
-    if residuals.size > _MOST_DRAWN:
-        return by_t
-    drawn = np.random.default_rng(seed).integers(0, residuals.size, size=(_DRAWS, residuals.size))
-    low, high = 0.0, 8 * by_t
-    for _ in range(20):
-        middle = (low + high) / 2
-        rejected = _rejected(residuals[drawn] + middle * sizes[drawn], alpha).mean()
-        low, high = (low, middle) if rejected >= POWER else (middle, high)
-    return high
+def exact_sign_flip(differences: npt.ArrayLike) -> float:
+    """Return the exact p of the sign-flip test (Fisher 1935) of whole numbers, however many there are.
+
+    Under every assignment of signs the sum is a sum of independent variables, each d or -d with even chances; the
+    characteristic function of one is cos(dt), so the distribution of the sum is the inverse Fourier transform of their
+    product. If each difference is 1 or -1, this is the exact McNemar test (Mosteller 1952). The error is below 1e-12.
+
+    Args:
+        differences: A whole number for each unit.
+
+    Returns:
+        The two-sided p, in (0, 1]; 1 if there is no difference.
+
+    Raises:
+        ValueError: A difference is not a whole number.
+    """
+    d = numbers(differences, "differences")
+    if (d != np.round(d)).any():
+        raise ValueError("differences: each must be a whole number")
+    sizes, counts = np.unique(np.abs(d[d != 0]).astype(np.int64), return_counts=True)
+    most = int(sizes @ counts)
+    points = 1 << (2 * most).bit_length()  # a power of two, for a fast transform
+    angles = 2 * np.pi * np.arange(points) / points
+    waves = np.ones(points)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        waves *= np.cos(size * angles) ** count
+    chances = np.fft.fft(waves).real / points
+    seen = abs(int(d.sum()))
+    inside = float(chances[:seen].sum() + chances[points - seen + 1 :].sum()) if seen else 0.0
+    return float(np.clip(1.0 - inside, _LEAST_P, 1.0))
 
 
-def _rejected(rows: Floats, alpha: float) -> npt.NDArray[np.bool_]:
-    """Return which rows a sign-flip test rejects: by all signs, or for many units by its normal limit."""
-    sums = np.abs(rows.sum(axis=1))
-    n = rows.shape[1]
-    if n > _ALL_SIGNS:
-        return np.asarray(sums >= normal_ppf(1 - alpha / 2) * np.sqrt((rows**2).sum(axis=1)))
-    signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)  # the others are their mirror
-    return np.asarray((np.abs(rows @ signs.T) >= sums[:, None] * (1 - 1e-12)).mean(axis=1) <= alpha)
+def holm(p_values: npt.ArrayLike) -> tuple[float, ...]:
+    """Adjust p values for several comparisons by Holm's step-down method (1979).
+
+    Args:
+        p_values: Shape (m,), each in [0, 1].
+
+    Returns:
+        The adjusted p values in the order given; a comparison is significant where its value is <= alpha.
+
+    Raises:
+        ValueError: A p value is missing or outside [0, 1].
+    """
+    p = numbers(p_values, "p_values")
+    if ((p < 0) | (p > 1)).any():
+        raise ValueError("p_values: each must lie in [0, 1]")
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return tuple(adjusted.tolist())

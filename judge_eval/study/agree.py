@@ -11,16 +11,19 @@ from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import Places, chunk_hash, hash_number
+from judge_eval.runs.folder.describing import models_of
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import MeasurementLevel
+from judge_eval.study.floor import auc_of_probabilities, compare_with_floor
 from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of
-from judge_eval.study.people import PeopleAgreement, agree_people
+from judge_eval.study.people import PeopleAgreement, agree_people, alpha_of_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
 
@@ -66,8 +69,14 @@ class Agreement(Record):
     """Row: the judge's grade; column: the label."""
     reliability: Reliability | None = None
     """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
+    auc: Figure | None = None
+    """Of its probabilities, whatever the threshold; None unless the verdict on each labelled chunk has one."""
+    floor: FloorComparison | None = None
+    """The judge beside a floor, if one is given."""
     people: tuple[PeopleAgreement, ...] = ()
     """How well each two people agree who labelled the same chunks."""
+    people_alpha: Figure | None = None
+    """Krippendorff's ordinal alpha of all people together; None unless two labelled the same chunk."""
     slices: tuple[SliceFigure, ...] = ()
     """By slice the figures `SLICED`, as those of all chunks; those with a threshold are of relevance."""
     worst: tuple[Disagreement, ...] = ()
@@ -83,13 +92,17 @@ def agree(
     seed: int = 0,
     most: int = 100,
     by: Sequence[SliceBy] = (),
+    floor: Run | None = None,
 ) -> Agreement:
-    """Measure a run's verdicts against human labels, or against the verdicts of another run."""
+    """Measure a run's verdicts against human labels, or against the verdicts of another run.
+
+    `floor` is a run over the same chunks by a judge that any other must beat, such as an embedding model.
+    """
     # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that counts as
     # relevant. At most `most` traces with differences are named. `by` asks for the main figures by slice.
     if isinstance(labels, Run) and threshold is None:
         threshold = None if scale_of(labels).binary else scale_of(labels).relevant
-    pairs = match_labels(run, labels, threshold)
+    pairs = match_labels(run, labels, threshold, floor)
     grades, relevant = pairs.scale.grades, pairs.scale.relevant
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, grades)
     # Traces that belong together are one unit to the intervals.
@@ -100,6 +113,7 @@ def agree(
     reliability = None
     if pairs.probable is not None:
         reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
+    beside = None if floor is None else compare_with_floor(pairs, models_of(floor.manifest))
     slices = agreement_slices(run, tables, rows, codes, grades, relevant, by) if by else ()
     return Agreement(
         judge=run.name,
@@ -115,7 +129,10 @@ def agree(
         grades=tuple(grades),
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
         reliability=reliability,
+        auc=auc_of_probabilities(pairs),
+        floor=beside,
         people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
+        people_alpha=None if another else alpha_of_people(named, seed=seed),
         slices=slices,
         worst=_worst(run, tables, rows, most),
         notes=(*pairs.notes, *unsliced(slices, by)),

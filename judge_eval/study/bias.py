@@ -25,7 +25,7 @@ from judge_eval.stats.distributions import t_ppf, t_sf
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.logistic import fit_logistic, leave_out, sigmoid
 from judge_eval.stats.sampling import minimal_detectable_difference
-from judge_eval.study.matching import label_lookup, no_labels
+from judge_eval.study.matching import count_ties, label_lookup, no_labels
 from judge_eval.study.probe_report import ProbeReport
 
 LEAST_EFFECT = 0.05
@@ -64,6 +64,8 @@ class BiasReport(Record):
     judge: str
     chunks: int
     """With verdict and label."""
+    ties: int = 0
+    """Chunks left out because as many people find them relevant as not."""
     traces: int
     biases: tuple[Bias, ...]
     rank_in_list: Figure | None = None
@@ -97,7 +99,7 @@ def bias_report(
         biases = rows.biases()
     return BiasReport(
         run=run.name, judge=models_of(run.manifest), chunks=len(rows.traces), traces=len(set(rows.traces)),
-        biases=biases, rank_in_list=order.figure(),
+        ties=count_ties(run, labels), biases=biases, rank_in_list=order.figure(),
     )  # fmt: skip
 
 

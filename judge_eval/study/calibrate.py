@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judge_eval.confidence import WITH_CONFIDENCE
-from judge_eval.data.labels import Labels
+from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.errors import DataError
 from judge_eval.ranges import check_ranges
 from judge_eval.record import Record
@@ -21,7 +21,7 @@ from judge_eval.schema import Chunk
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities
-from judge_eval.study.matching import label_lookup, no_labels, scale_of_grades, source_of
+from judge_eval.study.matching import count_ties, label_lookup, no_labels, source_of, ties_note
 from judge_eval.study.reliability import Reliability
 
 
@@ -43,7 +43,9 @@ class Calibration(Record):
     current: int
     """The threshold of the run."""
     threshold: float
-    """The least grade that should count as relevant."""
+    """The least grade that should count as relevant; or the least probability, see `of`."""
+    of: Literal["grade", "probability"] = "grade"
+    """What the threshold is of: of two grades with probabilities it is of these."""
     figures: dict[str, Figure]
     """Of the threshold on the held-out traces: `kappa`, `precision`, `recall`, `accuracy`."""
     relevance: dict[str, float]
@@ -78,7 +80,7 @@ def labelled_verdicts(run: Run, labels: Labels | None, threshold: int | None = N
     """Collect the verdicts that have labels; None takes those of the dataset and later ones."""
     if "calibration" in run.manifest.judge:
         raise DataError(f"run {run.name} is already calibrated; calibrate the original run")
-    label_of = label_lookup(run, labels)
+    label_of = label_lookup(run, labels, threshold)
     grades: list[int] = []
     expected: list[float] = []
     probabilities: list[float | None] = []
@@ -103,13 +105,15 @@ def labelled_verdicts(run: Run, labels: Labels | None, threshold: int | None = N
             answered |= {call.model for call in result.calls if call.model}
     if labels is None and not given:
         raise no_labels()
-    every = given if labels is None else labels.grades.values()
-    least = scale_of_grades(every, labels, scale_of(run), threshold).relevant
+    ends = (min(given), max(given)) if labels is None else labels.ends
+    least = scale_of_labels(ends, source_of(labels), scale_of(run), threshold).relevant
     human = [int(label >= least) for label in given]
     clustered = any(cluster for cluster, _ in units)
-    notes = ("traces of one cluster are not split; the counts of traces are counts of clusters",)
+    notes = ["traces of one cluster are not split; the counts of traces are counts of clusters"] if clustered else []
+    if ties := count_ties(run, labels, threshold):
+        notes.append(ties_note(ties))
     whole = expected if expected and len(expected) == len(grades) else None
-    return LabelledVerdicts(grades, whole, probabilities, human, units, least, answered, notes if clustered else ())
+    return LabelledVerdicts(grades, whole, probabilities, human, units, least, answered, tuple(notes))
 
 
 def calibrate(
@@ -123,7 +127,8 @@ def calibrate(
 ) -> Calibration:
     """Choose the relevance threshold of a run's grades and map grades to relevance, on labelled traces.
 
-    Whole traces, or whole clusters of them (the run's `intervals.cluster`), are split at random; nothing is
+    The threshold of a binary judge whose verdicts all have a probability is one of these, not of its grades. Whole
+    traces, or whole clusters of them (the run's `intervals.cluster`), are split at random; nothing is
     ever measured on what it was fitted to. Where the server told probabilities, the map is of the expected
     grade, which is finer.
 
@@ -143,14 +148,22 @@ def calibrate(
     scale = scale_of(run)
     sample = labelled_verdicts(run, labels, threshold)
     notes = list(sample.notes)
-    if scale.binary:
-        notes.insert(0, "the judge is binary, so its threshold cannot be changed; a graded prompt has several")
+    sure = [each for each in sample.probabilities if each is not None]
+    by_probability = scale.binary and len(sure) == len(sample.grades) > 0
+    if scale.binary and not by_probability:
+        notes.insert(
+            0,
+            "the judge is binary, so its threshold cannot be changed; a graded prompt has several, and "
+            f"so have probabilities ({WITH_CONFIDENCE})",
+        )
     finer = sample.expected
     if finer is not None:
         notes.append("the map uses expected grades from the server's probabilities")
     split: dict[str, Any] = {"held_out": held_out, "seed": seed}
+    graded = sure if by_probability else sample.grades
+    choice: dict[str, Any] = {"objective": objective, "between": by_probability}
     try:
-        chosen = calibrate_threshold(sample.grades, sample.human, sample.units, objective=objective, **split)
+        chosen = calibrate_threshold(graded, sample.human, sample.units, **choice, **split)
         scores = sample.grades if finer is None else finer
         fitted = calibrate_isotonic(scores, sample.human, sample.units, **split)
     except ValueError as error:
@@ -170,6 +183,7 @@ def calibrate(
         objective=objective,
         current=scale.relevant,
         threshold=chosen.threshold,
+        of="probability" if by_probability else "grade",
         figures={name: getattr(chosen, name) for name in names},
         relevance={str(grade): float(fitted.apply([float(grade)])[0]) for grade in scale.grades},
         brier=fitted.brier,
@@ -273,7 +287,8 @@ def keep_threshold(fit: Calibration) -> calibrating.JudgeCalibration:
     """Make a chosen threshold into what scoring takes."""
     if fit.made_for is None:
         raise calibrating.unknown_judge(fit.run)
-    grade = math.ceil(fit.threshold)
+    probability = fit.threshold if fit.of == "probability" else None
+    grade = math.ceil(fit.threshold) if probability is None else 1
     if grade < 1:
         raise DataError("the best threshold calls every grade relevant, so there is no threshold to save")
     return calibrating.JudgeCalibration(
@@ -283,5 +298,7 @@ def keep_threshold(fit: Calibration) -> calibrating.JudgeCalibration:
         label_relevant=fit.label_relevant,
         traces=fit.fitted_traces + fit.held_out_traces,
         chunks=fit.chunks,
-        threshold=calibrating.FittedThreshold(grade=grade, objective=fit.objective, held_out=fit.figures),
+        threshold=calibrating.FittedThreshold(
+            grade=grade, probability=probability, objective=fit.objective, held_out=fit.figures
+        ),
     )

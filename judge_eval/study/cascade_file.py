@@ -6,6 +6,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -18,7 +19,7 @@ from judge_eval.files import read_plain
 from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.judges import Cascade, Guarantee
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.kinds import Mode
+from judge_eval.judges.judge import Mode
 from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.runs.folder.describing import field_differences
@@ -183,7 +184,7 @@ class CascadeFile(Record):
                 return cast(DecisionLayout, layout)
         return "question"
 
-    def cascade(self, *, explain_positives: bool = False) -> Cascade:
+    def cascade(self) -> Cascade:
         """Make the judge again."""
         judge = cascade_of(
             self.cheap.model,
@@ -200,8 +201,7 @@ class CascadeFile(Record):
             explain_positives=self.explain_positives,
         )
         self.check(judge)
-        positives = explain_positives or self.explain_positives
-        return Cascade(judge.cheap, judge.strong, judge.threshold, positives, guarantee=self.guarantee)
+        return replace(judge, guarantee=self.guarantee)
 
     def check(self, judge: Cascade, backends: dict[str, Any] | None = None) -> None:
         """See that a cascade's judges, and its models where they are given, are those that were fitted.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from judge_eval.confidence import is_sure
 from judge_eval.errors import DataError, RunError
 from judge_eval.installed import own_version
-from judge_eval.judges.kinds import Mode
+from judge_eval.judges.judge import Mode
 from judge_eval.runs.folder.describing import backends_by_route
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
@@ -18,6 +18,7 @@ from judge_eval.schema import Chunk, Outcome, Stage, Verdict
 from judge_eval.stats import CascadeFit, cascade_cost, fit_cascade, fit_cascade_to_people
 from judge_eval.stats.cascade_threshold import CascadeChoice
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
+from judge_eval.study.matching import ties_note
 
 VerdictPrice = Callable[[Stage, int, int], float | None]
 """What so many tokens, in and out, cost of the model of a stage in US dollars; None where nobody knows."""
@@ -52,6 +53,8 @@ class SampleFacts:
     """Whether all relevant verdicts of the cheap judge are escalated."""
     depth: int | None = None
     """The most chunks of a trace that were read; None if all were."""
+    ties: int = 0
+    """Chunks that could not be drawn because as many people find them relevant as not."""
 
 
 def fit_runs(
@@ -156,7 +159,7 @@ def fit_runs(
         strong=stages["strong"],
         scale=scale_of(cheap),
         fit=fit,
-        notes=_notes(stages["strong"], unjudged, not_probable, unsupported),
+        notes=_notes(stages["strong"], unjudged, not_probable, unsupported, facts.ties),
         **costs,
     )
 
@@ -237,7 +240,7 @@ def _costs(fit: CascadeFit, cheap: CascadeStage, strong: CascadeStage, asked: fl
     return {"tokens": tokens, **dollars, "price_ratio": price_ratio}
 
 
-def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: int) -> tuple[str, ...]:
+def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: int, ties: int) -> tuple[str, ...]:
     notes = []
     if strong.judge.get("reads") == "trace":
         notes.append(
@@ -254,4 +257,6 @@ def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: 
     if not_probable:
         drawn = f"{not_probable} of the drawn chunks"
         notes.append(f"the cheap judge returned no probability for {drawn}; they are escalated")
+    if ties:
+        notes.append(ties_note(ties))
     return tuple(notes)

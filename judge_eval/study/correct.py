@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from judge_eval.data.labels import Labels
+from judge_eval.data.labels import DECIDE, Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
@@ -17,6 +17,7 @@ from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.safe_text import counted
 from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 from judge_eval.stats.figure import Interval, named_fields
@@ -62,6 +63,10 @@ def correct(
 ) -> Correction:
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
+    A chunk on which people are split was chosen, and its label depends on what it is worth: it is not left out. Each
+    mean is made twice, with all these chunks irrelevant and with all relevant; the value lies halfway, and the interval
+    holds both intervals.
+
     Where only some chunks of a trace are labelled, P, DCG, AP and RR are estimated from single chunks
     (`judge_eval.stats.chunk_correction`), other metrics from traces that are labelled in full. A trace without chunks
     has a known value and counts so too. Traces that belong together (the run's `intervals.cluster`) are not taken for
@@ -82,6 +87,62 @@ def correct(
         DataError: Too little is labelled for every metric (for one of those that were named), or nothing is
             left unlabelled.
     """
+    if not labels.ties:
+        return _correct_settled(run, labels, metrics, threshold, sequential)
+    if sequential:
+        chunks = counted(len(labels.ties), "chunk")
+        raise DataError(f"people are split on {chunks}; {option('sequential')} needs one label of each: {DECIDE}")
+    ends = zip(*labels.ties.values(), strict=True)
+    sides = [replace(labels, grades=labels.grades | dict(zip(labels.ties, side, strict=True))) for side in ends]
+    low, high = (_correct_settled(run, side, metrics, threshold, sequential) for side in sides)
+    both = [name for name in low.means if name in high.means]
+    rate = None if low.rate is None or high.rate is None else _rate_between(low.rate, high.rate)
+    note = (
+        f"people are split on {counted(len(labels.ties), 'chunk')}, which count once as irrelevant and once as "
+        f"relevant: the value lies halfway, and the interval holds both intervals; {DECIDE}"
+    )
+    notes = (note, *dict.fromkeys((*low.notes, *high.notes)))
+    means = {name: _mean_between(low.means[name], high.means[name]) for name in both}
+    return low.replace(means=means, rate=rate, notes=notes)
+
+
+def _mean_between(low: Corrected, high: Corrected) -> Corrected:
+    worths = [mean.effective_n for mean in (low, high)]
+    return replace(
+        low,
+        value=(low.value + high.value) / 2,
+        interval=_hull(low.interval, high.interval),
+        standard_error=max(low.standard_error, high.standard_error),
+        power=(low.power + high.power) / 2,
+        effective_n=None if None in worths else min(filter(None, worths), default=None),
+        labels_only=(low.labels_only + high.labels_only) / 2,
+        warnings=tuple(dict.fromkeys((*low.warnings, *high.warnings))),
+    )
+
+
+def _rate_between(low: CorrectedRate, high: CorrectedRate) -> CorrectedRate | None:
+    if low.value is None or high.value is None:
+        return None
+    return replace(
+        low,
+        value=(low.value + high.value) / 2,
+        interval=_hull(low.interval, high.interval),
+        sensitivity=(low.sensitivity + high.sensitivity) / 2,
+        specificity=(low.specificity + high.specificity) / 2,
+        warnings=tuple(dict.fromkeys((*low.warnings, *high.warnings))),
+    )
+
+
+def _hull(first: Interval | None, other: Interval | None) -> Interval | None:
+    if first is None or other is None:
+        return None
+    return Interval(min(first.low, other.low), max(first.high, other.high), first.level, first.method)
+
+
+def _correct_settled(
+    run: Run, labels: Labels, metrics: Sequence[str] | None, threshold: int | None, sequential: bool
+) -> Correction:
+    """Correct with labels that settle each chunk."""
     means: dict[str, Corrected] = {}
     notes: list[str] = []
     refused: list[DataError] = []
@@ -100,7 +161,7 @@ def correct(
     partly = sum(None in row and any(each is not None for each in row) for row in judged.labels(labels))
     if not metrics:
         every = run.manifest.metrics
-        metrics = [name for name in every if not parse_metric(name).spec.claims]
+        metrics = [name for name in every if not ((spec := parse_metric(name).spec).claims or spec.evidence)]
         if len(metrics) < len(every):
             notes.append(f"{len(every) - len(metrics)} metrics of claims are left out: labels grade chunks")
     for metric in metrics:

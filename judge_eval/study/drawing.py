@@ -52,7 +52,7 @@ def draw_sample(
     Raises:
         ConfigError: Options contradict each other, or the target cannot be reached.
     """
-    done = sorted({trace for trace, _ in pilot.grades} if pilot is not None else ())
+    done = sorted({trace for trace, _ in (*pilot.grades, *pilot.ties)} if pilot is not None else ())
     if chunks and (by not in (None, "none") or done):
         raise ConfigError(f"{option('chunks')} draws from all chunks; leave {option('by')} and {option('without')} out")
     if metric is not None and not chunks:
@@ -81,15 +81,15 @@ def _planned_sample(
     plan = planner.plan(half)
     planned = plan.best("chunks" if chunks else "traces", by)
     if planned is None:
-        raise ConfigError(
-            f"labels cannot be planned with {option('by', by)}" if by else f"label whole traces for {name}"
-        )
+        if by:
+            raise ConfigError(f"labels cannot be planned with {option('by', by)}")
+        raise ConfigError(f"label {'whole traces' if chunks else 'all traces'} for {name}: no plan gives an interval")
     if not planned.reached:
         raise ConfigError(
             f"{name} +-{half:g} is not reached: labels of all {planned.n + 1:,} {planned.unit} would give "
             f"+-{planned.half_width:.3f}; judge more traces, or take a wider target"
         )
-    return DrawnSample(planner.choose(planned.unit, planned.by, planned.n, seed, done), plan, planned)
+    return DrawnSample(planner.covering(planned, seed, done), plan, planned)
 
 
 def ids_changed_by_spreadsheets(chosen: Sequence[Chosen]) -> list[str]:

@@ -1,5 +1,6 @@
 """How many labels a corrected mean needs for a given half width, found by labelling a run in simulation."""
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
@@ -28,6 +29,8 @@ RIGHT = 0.9
 DRAWS = 6
 _STEPS = 6
 _NEAR = 0.15
+_FASTEST = 3.0
+"""The most that a width counts over the target: a draw without an interval asks for nine times as many labels."""
 LEAST = 20
 Unit = Literal["traces", "chunks"]
 Drawing = Literal["none", "neyman", "uncertain"]
@@ -173,21 +176,34 @@ class LabelPlanner:
         spread = None if by == "none" else self.spread
         return choose_traces(self.run, n, by=by, seed=seed, spread=spread, without=without)  # type: ignore[arg-type]
 
+    def covering(self, planned: PlannedSample, seed: int, without: Sequence[str] = ()) -> list[Chosen]:
+        """Choose as planned; where single chunks miss the deepest rank, as many more as it takes to reach it."""
+        depth = parse_metric(self.metric).cutoff
+        deepest = max((len(result.outcomes[:depth]) for result in self.run.results), default=0)
+        n, most = planned.n, self._most_chunks()
+        while True:
+            chosen = self.choose(planned.unit, planned.by, n, seed, without)
+            if planned.unit == "traces" or n == most or any(pick.reaches(deepest) for pick in chosen):
+                return chosen
+            n = min(most, n + max(1, n // 10))
+
     def plan(self, target: float) -> LabelPlan:
         """Find for each way of drawing the fewest labels that are expected to give this half width.
 
         Raises:
             DataError: The run has too few traces.
         """
-        options = [self._planned("traces", by, target) for by in get_args(Drawing)]
+        ways: list[tuple[Unit, str]] = [("traces", by) for by in get_args(Drawing)]
         if uses_chunks(self.metric):
-            ways = ["none"] if expected_metric(parse_metric(self.metric)) is None else ["none", "metric"]
-            options += [self._planned("chunks", by, target) for by in ways]
+            directed = expected_metric(parse_metric(self.metric)) is not None
+            ways += [("chunks", by) for by in ("none", "metric")[: 1 + directed]]
+        options = [planned for unit, by in ways if (planned := self._planned(unit, by, target)) is not None]
         pilot = 0 if self.pilot is None else len(self.pilot)
         ordered = tuple(sorted(options, key=lambda o: (not o.reached, o.chunks)))
         return LabelPlan(metric=self.metric, target=target, pilot=pilot, options=ordered)
 
-    def _planned(self, unit: Unit, by: str, target: float) -> PlannedSample:
+    def _planned(self, unit: Unit, by: str, target: float) -> PlannedSample | None:
+        """Return the plan of one way; None if no simulated draw gives an interval."""
         sizes = [len(result.outcomes) for result in self.run.results if result.outcomes]
         most = len(sizes) - 1 if unit == "traces" else self._most_chunks() - 1
         if most < LEAST:
@@ -195,9 +211,12 @@ class LabelPlanner:
         n, tried = min(most, max(LEAST, most // 5)), dict[int, float]()
         for _ in range(_STEPS):
             tried[n] = self._half_width(unit, by, n)
-            n = int(np.clip(round(n * (tried[n] / target) ** 2), LEAST, most))
+            n = int(np.clip(round(n * min(tried[n] / target, _FASTEST) ** 2), LEAST, most))
             if n in tried:
                 break
+        tried = {size: half for size, half in tried.items() if math.isfinite(half)}
+        if not tried:
+            return None
         # Widths are means of few draws: all that are near the target say together how many it takes.
         near = [(size, half) for size, half in tried.items() if abs(half / target - 1) < _NEAR] or [*tried.items()][-1:]
         n = int(np.clip(round(float(np.mean([size * (half / target) ** 2 for size, half in near]))), LEAST, most))
@@ -223,10 +242,14 @@ class LabelPlanner:
                 for chunk, chance in (pick.chunks or {}).items():
                     part.grades[trace, chunk] = labels.grades[trace, chunk]
                     part.chunk_chances[trace, chunk] = chance
-            if unit == "chunks":
-                mean, _ = mean_by_chunks(self._judged, part, self.metric, None, judge, {}, alone=False)
-            else:
-                mean, _ = mean_by_traces(self._judged, judge, {t: human[t] for t in part.chances}, part, self.metric)
+            try:
+                if unit == "chunks":
+                    mean, _ = mean_by_chunks(self._judged, part, self.metric, None, judge, {}, alone=False)
+                else:
+                    labelled = {t: human[t] for t in part.chances}
+                    mean, _ = mean_by_traces(self._judged, judge, labelled, part, self.metric)
+            except DataError:  # the draw misses a rank, as the one for people must not (`covering`)
+                continue
             if mean.interval is not None:
                 halves.append((mean.interval.high - mean.interval.low) / 2)
         return float(np.mean(halves)) if halves else float("inf")

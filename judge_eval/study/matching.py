@@ -1,15 +1,15 @@
 """A run's verdicts beside labels: human ones, or another judge's."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval import limits
-from judge_eval.data.labels import Labels, read_labels
+from judge_eval.data.labels import DECIDE, Labels, read_labels, scale_of_labels, words_off_scale
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
 from judge_eval.runs.columns.table_reader import light_results, verdict_table
@@ -22,13 +22,15 @@ from judge_eval.runs.columns.verdict_table import (
     find_ids,
     put_labels,
 )
-from judge_eval.runs.folder.labels import given_labels, people_labels
+from judge_eval.runs.folder.labels import people_labels, split_labels
 from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.safe_text import counted
 from judge_eval.schema import BINARY, Chunk, Scale
-from judge_eval.spelling import option
 from judge_eval.stats.figures_of_agreement import confusion_by_group
+
+Number = TypeVar("Number", np.int8, np.float64)
 
 _BLOCK = 65_536
 
@@ -37,39 +39,80 @@ def labels_of(run: Run, path: str | Path | None = None, threshold: int | None = 
     """Return the human labels of a run's chunks: from a file, else from the run or its dataset.
 
     A `threshold`, the least label that counts as relevant, says that labels may have a scale of their own. Without
-    it a file with a label above the scale of a graded judge is refused; graded labels of a binary judge are not.
+    it a label above the scale of a graded judge is refused; graded labels of a binary judge are not.
     """
     # A chunk that the file lists without a label has the one that was given on the run's page, if any.
     if path is not None:
-        scale = scale_of(run)
-        most = None if scale.binary or threshold is not None else scale.maximum
-        on_page = {} if run.folder is None else given_labels(run.folder)
-        return read_labels(
-            path, {key: each.label for key, each in on_page.items() if each.label is not None}, most=most
-        )
-    labels = Labels(sources=("the dataset",), people=labels_by_person(run))
-    label_of = label_lookup(run, None)
+        on_page = _page_labels(run, threshold)
+        labels = read_labels(path, on_page, scale=scale_of(run), threshold=threshold)
+        if not labels.people:
+            listed = labels.grades.keys() | labels.ties.keys()
+            labels.people = {
+                name: mine
+                for name, given in on_page.people.items()
+                if (mine := {key: grade for key, grade in given.items() if key in listed})
+            }
+        return labels
+    page = _page_labels(run, threshold)
+    labels = Labels(sources=("the dataset",), people=page.people)
+    label_of = label_lookup(run, None, threshold)
     for result in light_results(run):
         for chunk in result.trace.chunks:
             if (label := label_of(result.trace_id, chunk)) is not None:
                 labels.grades[result.trace_id, intern(chunk.id)] = label
+    labels.ties = {key: grades for key, grades in page.ties.items() if key not in labels.grades}
     if not labels.grades:
         raise no_labels()
     return labels
 
 
-def label_lookup(run: Run, labels: Labels | None) -> Callable[[str, Chunk | ChunkLine], int | None]:
+def _page_labels(run: Run, threshold: int | None) -> Labels:
+    """Return the labels that were given on the page of a run alone."""
+    if run.folder is None:
+        return Labels()
+    scale = scale_of(run)
+    given, ties = split_labels(run.folder, threshold or scale.relevant, scale)
+    grades = {key: each.label for key, each in given.items() if each.label is not None}
+    return Labels(grades, people=labels_by_person(run), ties=ties)
+
+
+def label_lookup(
+    run: Run, labels: Labels | None, threshold: int | None = None
+) -> Callable[[str, Chunk | ChunkLine], int | None]:
     """Return what finds the label of a chunk; None takes those of the dataset and later ones."""
-    if labels is not None:
-        grades = labels.grades
-        return lambda trace, chunk: grades.get((trace, chunk.id))
-    given = {} if run.folder is None else given_labels(run.folder)
+    grades = (_page_labels(run, threshold) if labels is None else labels).grades
+    scale = scale_of(run)
+    most = scale.maximum if labels is None and threshold is None and not scale.binary else None
 
     def find(trace: str, chunk: Chunk | ChunkLine) -> int | None:
-        later = given.get((trace, chunk.id)) if given else None
-        return chunk.label if later is None else later.label
+        grade = grades.get((trace, chunk.id))
+        label = chunk.label if grade is None and labels is None else grade
+        if most is not None and label is not None and label > most:
+            raise DataError(words_off_scale(trace, chunk.id, label, f"the judge's scale ends at {most}"))
+        return label
 
     return find
+
+
+def count_ties(run: Run, labels: Labels | None, threshold: int | None = None) -> int:
+    """Count the chunks that have no label because as many people find them relevant as not."""
+    if labels is not None:
+        return len(labels.ties)
+    ties = _page_labels(run, threshold).ties
+    if not ties:
+        return 0
+    label_of = label_lookup(run, None, threshold)
+    return sum(
+        (result.trace_id, chunk.id) in ties and label_of(result.trace_id, chunk) is None
+        for result in light_results(run)
+        for chunk in result.trace.chunks
+    )
+
+
+def ties_note(count: int) -> str:
+    """Say what becomes of chunks on which people are split."""
+    chunks = counted(count, "chunk")
+    return f"{chunks} left out: as many people find them relevant as not; {DECIDE}"
 
 
 def labels_by_person(run: Run) -> dict[str, dict[tuple[str, str], int]]:
@@ -113,17 +156,13 @@ class Pairs:
     """The cluster of each one's trace, numbered; its trace's place if no two traces share a cluster."""
     probable: NDArray[np.float64] | None = None
     """The judge's probability that each chunk is relevant, NaN where it told none; None where it told none of any."""
+    floor: NDArray[np.float64] | None = None
+    """What the floor says of each chunk, NaN where nothing; None where there is no floor."""
 
 
 def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> Scale:
     """Return the scale of labels; see `scale_of_labels`."""
-    return scale_of_grades(labels.grades.values(), labels, scale, threshold)
-
-
-def scale_of_grades(grades: Collection[int], labels: Labels | None, scale: Scale, threshold: int | None) -> Scale:
-    """Return the scale that these grades are on, of labels or of the dataset (None)."""
-    ends = min(grades, default=0), max(grades, default=0)
-    return scale_of_labels(ends, source_of(labels), scale, threshold)
+    return scale_of_labels(labels.ends, source_of(labels), scale, threshold)
 
 
 def source_of(labels: Labels | None) -> str:
@@ -131,53 +170,37 @@ def source_of(labels: Labels | None) -> str:
     return "the dataset" if labels is None else ", ".join(labels.sources)
 
 
-def scale_of_labels(ends: tuple[int, int], source: str, scale: Scale, threshold: int | None) -> Scale:
-    """Return the scale that labels are on, with the least that counts as relevant."""
-    # `ends` are the lowest and the highest label. Without a threshold it is the judge's own if labels lie on
-    # its scale, else 1 on binary labels and 2 on graded ones. It is an error if every label is 1, which could
-    # be the lowest grade of the judge's scale as well as the higher of two.
-    lowest, highest = ends
-    if highest > limits.GRADE:
-        raise DataError(f"a label is {highest}; grades go up to {limits.GRADE}", file=source)
-    shared = lowest >= scale.minimum
-    if threshold is not None:
-        if threshold < 1:
-            raise DataError(f"the least relevant label is {threshold}; it must be at least 1")
-        least = scale.minimum if shared and threshold > scale.minimum else 0
-        return Scale.parse({"minimum": least, "maximum": max(highest, threshold), "relevant": threshold})
-    if highest <= 1:
-        if shared and scale.minimum == 1:
-            raise DataError(
-                f"every label is 1, which is the lowest grade on the judge's scale {scale.span} and "
-                f"'relevant' on the scale 0-1; say which label is the least relevant one "
-                f"({option('relevant')})",
-                file=source,
-            )
-        return BINARY
-    return scale if shared and highest <= scale.maximum else Scale(maximum=highest, relevant=2)
+def match_labels(
+    run: Run, labels: Labels | Run | None, threshold: int | None = None, floor: Run | None = None
+) -> Pairs:
+    """Bring verdicts and labels together, chunk by chunk; None takes the dataset's labels and later ones.
 
-
-def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
-    """Bring verdicts and labels together, chunk by chunk; None takes the dataset's labels and later ones."""
+    `floor` is a run of the same chunks whose probabilities (else grades) stand beside them.
+    """
     # Where one of the two is binary and the other graded, the graded one is made binary by its threshold, and
     # a note says so. About 300 bytes a trace of ten chunks are held in memory; labels of a file take more.
-    verdicts = verdict_table(run, labels=labels is None)
+    verdicts = verdict_table(run, labels=(threshold or scale_of(run).relevant) if labels is None else None)
     elsewhere = unjudged = 0
     if labels is None:
         human, source = verdicts.labels, "the dataset"
         if not (human >= 0).any():
             raise no_labels()
+        if threshold is None and not scale_of(run).binary and (human > scale_of(run).maximum).any():
+            labels_of(run)  # its error names the first such chunk
     elif isinstance(labels, Run):
         other = verdict_table(labels)
-        human, source = _others_grades(verdicts, other), labels.name
+        human, source = np.maximum(_others(verdicts, other, other.grades), NO_LABEL), labels.name
         elsewhere = int((other.grades >= 0).sum() - (human >= 0).sum())
     else:
         human, source = np.full_like(verdicts.labels, NO_LABEL), ", ".join(labels.sources)
         elsewhere = len(labels.grades) - put_labels(verdicts, labels.grades, human)
         unjudged = labels.unjudged
     scale = scale_of(run)
-    graded = human[human >= 0]
-    ends = (int(graded.min()), int(graded.max())) if len(graded) else (0, 0)
+    if isinstance(labels, Labels):
+        ends = labels.ends
+    else:
+        graded = human[human >= 0]
+        ends = (int(graded.min()), int(graded.max())) if len(graded) else (0, 0)
     theirs = scale_of_labels(ends, source, scale, threshold)
     same = theirs.same_grades(scale)
     notes = []
@@ -185,6 +208,8 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         notes.append(f"the judge's grades were converted to binary: relevant from {scale.relevant}")
     if not same and not theirs.binary:
         notes.append(f"the labels were converted to binary: relevant from {theirs.relevant}")
+    if not isinstance(labels, Run) and (ties := count_ties(run, labels, threshold)):
+        notes.append(ties_note(ties))
     if unjudged:
         notes.append(f"{unjudged} judgments below 0 are not labels: in the pool, but not judged")
     codes = cluster_codes(verdicts.clusters)
@@ -209,7 +234,16 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         source=source,
         units=verdicts.rows[both] if codes is None else np.array(codes)[verdicts.rows[both]],
         probable=None if np.isnan(probable).all() else probable,
+        floor=None if floor is None else _scores_of(verdicts, floor)[both],
     )
+
+
+def _scores_of(mine: VerdictTable, run: Run) -> NDArray[np.float64]:
+    """Return the scores of another run's judge for each chunk, NaN where it has none."""
+    other = verdict_table(run)
+    grades, probabilities = other.grades.astype(np.float64), other.probabilities
+    scores = grades if np.isnan(probabilities[grades >= 0]).any() else probabilities
+    return _others(mine, other, np.where(grades >= 0, scores, np.nan))
 
 
 def _ids_beside(run: Run, labels: Labels) -> str:
@@ -249,9 +283,10 @@ def by_unit(tables: NDArray[np.float64], units: Places) -> tuple[NDArray[np.floa
     return sums, codes
 
 
-def _others_grades(mine: VerdictTable, other: VerdictTable) -> Small:
-    """Return the grades that another table has for each chunk, by ids of traces and chunks."""
-    out = np.full_like(mine.labels, NO_LABEL)
+def _others(mine: VerdictTable, other: VerdictTable, values: NDArray[Number]) -> NDArray[Number]:
+    """Return the values that another table has for each chunk, by ids of traces and chunks; NaN or -1 for none."""
+    none: Any = np.nan if values.dtype.kind == "f" else NO_LABEL
+    out = np.full(len(mine.labels), none, dtype=values.dtype)
     there = find_ids(mine.ids, other.ids)
     alike = np.flatnonzero(there >= 0)
     alike = alike[mine.sizes[alike] == other.sizes[there[alike]]]
@@ -259,9 +294,9 @@ def _others_grades(mine: VerdictTable, other: VerdictTable) -> Small:
     _, theirs, _ = other.chunks_of(there[alike])
     differ = np.bincount(rows[mine.chunk_ids[ours] != other.chunk_ids[theirs]], minlength=len(alike)) > 0
     same = ~differ[rows]
-    out[ours[same]] = other.grades[theirs[same]]
+    out[ours[same]] = values[theirs[same]]
     for row in np.setdiff1d(np.flatnonzero(there >= 0), alike[~differ]).tolist():  # other chunks, or in another order
         here, at = slice(*mine.starts[row : row + 2]), slice(*other.starts[there[row] : there[row] + 2])
-        grades = dict(zip(other.chunk_ids[at].tolist(), other.grades[at].tolist(), strict=True))
-        out[here] = [grades.get(chunk, NO_LABEL) for chunk in mine.chunk_ids[here].tolist()]
-    return np.maximum(out, NO_LABEL)
+        known = dict(zip(other.chunk_ids[at].tolist(), values[at].tolist(), strict=True))
+        out[here] = [known.get(chunk, none) for chunk in mine.chunk_ids[here].tolist()]
+    return out

@@ -58,15 +58,6 @@ class VarianceSplit(Record):
     residual: float
     """The rest: both lower it."""
 
-    @property
-    def sentence(self) -> str:
-        """What the split says, in words."""
-        parts = f"{self.by_traces:.0%} traces, {self.by_judge:.0%} judge, {self.residual:.0%} residual"
-        help_ = "more traces help, more samples hardly do"
-        if self.by_judge + self.residual > 0.5:
-            help_ = "more samples help as much as more traces" if self.by_judge <= 0.5 else "more samples help"
-        return f"the variance of the mean {self.metric} over {self.traces:,} traces is {parts}: {help_}"
-
 
 def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
     """Split the variance of a mean by a two-way analysis of variance without replication (Fisher 1925).
@@ -86,6 +77,7 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
     if (
         parsed is None
         or parsed.spec.claims
+        or parsed.spec.evidence
         or parsed.spec.probabilities
         or parsed.needs_total
         or ("dedup", "text") in parsed.params

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from judge_eval import limits
-from judge_eval.data.labels import graded_rows
+from judge_eval.data.files.values import is_missing
+from judge_eval.data.labels import graded_rows, scale_of_labels
 from judge_eval.errors import DataError
 from judge_eval.files import csv_text
 from judge_eval.record import Record
@@ -18,9 +20,9 @@ from judge_eval.runs.folder.labels import Label
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
-from judge_eval.stats import agreement_of
+from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.figure import Figure
-from judge_eval.study.matching import scale_of_labels, tables_of
+from judge_eval.study.matching import tables_of
 
 
 class PeopleAgreement(Record):
@@ -54,6 +56,16 @@ def agree_people(
         differ = int((labels[0] != labels[1]).sum())
         pairs.append(PeopleAgreement(people=(first, second), kappa=kappa, n=len(keys), differ=differ))
     return tuple(pairs)
+
+
+def alpha_of_people(people: Mapping[str, Mapping[tuple[str, str], int]], *, seed: int = 0) -> Figure | None:
+    """Return Krippendorff's ordinal alpha of all people on every chunk that two or more graded; None without one."""
+    counts = Counter(key for grades in people.values() for key in grades)
+    keys = sorted(key for key, count in counts.items() if count > 1)
+    if not keys:
+        return None
+    ratings = np.array([[people[name].get(key, np.nan) for key in keys] for name in sorted(people)], dtype=np.float64)
+    return alpha_interval(ratings, [trace for trace, _ in keys], "ordinal", seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,12 @@ def labels_for(run: Run, path: Path, by: str = "") -> Iterator[Label]:
         name, comment = (str(row.beside.get(field) or "") for field in ("by", "comment"))
         if max(len(name), len(comment)) > limits.HREF:
             raise row.fault("the name or the comment is too long", "by")
-        final = str(row.beside.get("final") or "").lower() in ("true", "1")
-        yield Label(
-            trace_id=row.trace, chunk_id=row.chunk, label=row.grade, by=name or by, comment=comment, final=final
-        )
+        final, blind = (str(row.beside.get(field) or "").lower() in ("true", "1") for field in ("final", "blind"))
+        given = {} if is_missing(row.beside.get("given")) else {"given": row.beside["given"]}
+        try:
+            yield Label.parse(
+                {"trace_id": row.trace, "chunk_id": row.chunk, "label": row.grade, "by": name or by, "comment": comment}
+                | {"final": final, "blind": blind, **given}
+            )
+        except DataError as error:
+            raise row.fault(error.message, error.field) from None

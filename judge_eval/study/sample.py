@@ -43,6 +43,10 @@ class Chosen:
         random.Random(f"{seed} {self.result.digest}").shuffle(chunks)  # noqa: S311  no secret
         return chunks
 
+    def reaches(self, rank: int) -> bool:
+        """Return whether a chunk at this rank, from 1, is to be labelled."""
+        return any(self.chunks is None or c.id in self.chunks for c in self.result.trace.chunks[rank - 1 : rank])
+
     def chance(self, chunk: Chunk) -> float:
         """Return the chance of the trace, or of its chunk where single chunks were chosen."""
         return self.probability if self.chunks is None else self.chunks[chunk.id]
@@ -141,10 +145,13 @@ def _cluster_sample(results: Sequence[TraceResult], size: int, key: str, seed: i
 
 def scale_words(scale: Scale) -> str:
     """Say which labels there are, for those who give them."""
-    if scale.binary:
+    if scale.levels:
+        levels = "; ".join(f"{grade}: {level}" for grade, level in zip(scale.grades, scale.levels, strict=True))
+        labels = f"{levels}; relevant from {scale.relevant}"
+    elif scale.binary:
         labels = "1 relevant, 0 not relevant; yes and no also work"
     else:
-        labels = f"{scale.minimum} (not at all) to {scale.maximum} (fully); relevant from {scale.relevant}"
+        labels = f"{scale.minimum} (lowest) to {scale.maximum} (highest); relevant from {scale.relevant}"
     return f"{labels}; leave it empty if you cannot decide"
 
 
@@ -156,7 +163,9 @@ def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0, *, then: str 
     rows = []
     for pick in chosen:
         trace = pick.result.trace
-        row: dict[str, Any] = {"id": pick.result.trace_id, "query": trace.query}
+        row: dict[str, Any] = {"id": pick.result.trace_id}
+        row |= {"history": [turn.model_dump() for turn in trace.history]} if trace.history else {}
+        row["query"] = trace.query
         row |= {k: v for k, v in (("reference", trace.reference), ("answer", trace.answer)) if v is not None}
         row["chunks"] = [
             {
@@ -181,6 +190,8 @@ def blind_csv(
     # could not be matched.
     single = any(pick.chunks is not None for pick in chosen)
     columns = [CHUNK_CHANCE if single and name == "probability" else name for name in COLUMNS]
+    if any(pick.result.trace.history for pick in chosen):
+        columns.insert(columns.index("query"), "conversation")
     rows: list[list[object]] = [[*columns]]
     for pick in chosen:
         trace = pick.result.trace
@@ -188,12 +199,13 @@ def blind_csv(
             row = {
                 "trace_id": pick.result.trace_id,
                 "chunk_id": chunk.id,
+                "conversation": trace.conversation,
                 "query": trace.query,
                 "reference": trace.reference or "",
                 "answer": trace.answer or "",
                 "title": chunk.title or "",
                 "text": chunk.text,
-                columns[7]: repr(pick.chance(chunk)),
+                (CHUNK_CHANCE if single else "probability"): repr(pick.chance(chunk)),
                 "label": "",
                 "scale": scale,
                 "next": then if len(rows) == 1 else "",

@@ -15,8 +15,8 @@ from judge_eval.errors import DataError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import light_results
-from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.lines import GradedTrace
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better
@@ -25,7 +25,7 @@ from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale
 from judge_eval.stats import ranking_figures
 from judge_eval.stats.figure import Figure
-from judge_eval.study.matching import label_scale, labels_of
+from judge_eval.study.matching import count_ties, label_scale, labels_of
 
 NO_INTERVAL = (
     "these correlations are of the means over these traces: they are biased downwards by chance, more if the "
@@ -48,6 +48,8 @@ class Rankings(Record):
     """Traces that every system has, fully labelled; one with failed verdicts counts with its expected value."""
     figures: dict[str, Figure]
     """`tau_b`, `tau_ap`, `spearman`, `rbo`: n is the number of systems; there are no intervals."""
+    ties: int = 0
+    """Chunks without a label because as many people find them relevant as not; their traces are left out."""
     note: str = NO_INTERVAL
 
 
@@ -74,6 +76,7 @@ def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, thr
         judge=tuple(by_judge.mean(axis=0).tolist()),
         human=tuple(by_human.mean(axis=0).tolist()),
         traces=len(common),
+        ties=sum(count_ties(run, labels, threshold) for run in (runs if labels is None else runs[:1])),
         figures={name: replace(estimate, n=len(runs), traces=len(common)) for name, estimate in figures.items()},
     )
 
@@ -106,6 +109,7 @@ class JudgedRun:
                 cluster_of(result.trace, key),
             )
             for result in light_results(run)
+            if result.trace.answerable is not False
         )
         return cls(run.manifest, scale_of(run), traces)
 
@@ -124,8 +128,8 @@ def metric_both_ways(
     theirs = label_scale(labels, run.scale, threshold)
     own, other = Scorer([metric], run.scale), Scorer([metric], theirs)
     (name,) = own.names
-    if own.metrics[name].spec.claims:
-        raise DataError(f"{name} uses claims, but labels grade chunks")
+    if (spec := own.metrics[name].spec).claims or spec.evidence:
+        raise DataError(f"{name} uses {'claims' if spec.claims else 'quotes'}, but labels grade chunks")
     judge: dict[str, float | None] = {}
     human: dict[str, float] = {}
     open_ = dict[int, GradedTrace]()

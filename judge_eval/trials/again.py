@@ -15,7 +15,7 @@ def ask_again(evaluator: Evaluator, baseline: Run, candidate: Run, metric: str, 
         ConfigError: The evaluator's judge is not the candidate's, or its verdict depends on the other chunks of a list.
     """
     check_same_judge(evaluator, candidate)
-    if not judges_chunks_alone(evaluator.judge):
+    if not judges_chunks_alone(evaluator.chosen_judge):
         raise ConfigError("this judge reads all chunks of a list together; single ones cannot be asked about again")
     traces = traces_to_ask(baseline, candidate, metric, count)
     return evaluator.evaluate(traces) if traces else None

@@ -62,9 +62,9 @@ def padded(text: str, rng: random.Random) -> str:
     return f"{before} {text} {after}"
 
 
-def salad(pool: Sequence[str], text: str, rng: random.Random, size: int = 40) -> str:
+def salad(pool: Sequence[str], text: str, rng: random.Random) -> str:
     """Mix random words with those of a text, so that every word is there and nothing is said."""
-    mixed = [rng.choice(pool) for _ in range(size)] if pool else []
+    mixed = [rng.choice(pool) for _ in range(40)] if pool else []
     mixed += words(text)
     rng.shuffle(mixed)
     return " ".join(mixed)
@@ -88,7 +88,7 @@ def lengthened(text: str, avoid: frozenset[str], rng: random.Random) -> str | No
     return "\n\n".join((" ".join(kept[:half]), text, " ".join(kept[half:])))
 
 
-def echoed(text: str, question: str, answered: str, rng: random.Random, times: int = 3) -> str | None:
+def echoed(text: str, question: str, answered: str, rng: random.Random) -> str | None:
     """Return the text with the question's content words added at random places."""
     # None if all content words of the question are in the answer.
     taken = frozenset(bag(answered))
@@ -97,7 +97,7 @@ def echoed(text: str, question: str, answered: str, rng: random.Random, times: i
         return None
     starts = [match.start() for match in _PLACE.finditer(text)]
     # From the last place to the first, so that what is strewn moves no place that is still to come.
-    for place in sorted((rng.choice(starts) for _ in range(times)), reverse=True):
+    for place in sorted((rng.choice(starts) for _ in range(3)), reverse=True):
         rng.shuffle(echo)
         text = f"{text[:place]}{' '.join(echo)} {text[place:]}"
     return text
@@ -204,6 +204,10 @@ PROBES: dict[str, Probe] = {name: Probe(name, **fields) for name, fields in _tab
 """Every probe by name."""
 
 
+IN_CONVERSATION = ("injection-turn", "earlier-turn")
+"""The probes of traces with a conversation before their question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One altered trace."""
@@ -252,6 +256,9 @@ def build_cases(
                 yield Case("order", trace.id, variant, _with(trace, f"order-{variant}", chunks))
         if own is not None and stated:
             yield from _refuted(sampler, place, own, names, stated, seed)
+        if trace.history:
+            foreign_text = foreign[1] if foreign else None
+            yield from (case for case in _in_conversation(traces, place, foreign_text) if case.probe in names)
         if "nothing-relevant" in names:
             yield from _nothing(sampler, place, irrelevant.get(trace.id, ()), seed)
 
@@ -276,6 +283,29 @@ def _texts(
         texts["duplicated"] = ("", f"{own.text}\n\n{own.text}")
         texts["padded"] = ("", padded(own.text, rng))
     return texts
+
+
+def _in_conversation(traces: Sequence[Trace], place: int, foreign: str | None) -> Iterator[Case]:
+    trace = traces[place]
+    last = max((k for k, turn in enumerate(trace.history) if turn.role == "assistant"), default=None)
+    if foreign is not None and last is not None:
+        variant = list(INJECTIONS)[place % len(INJECTIONS)]
+        turn = trace.history[last]
+        turn = turn.replace(content=INJECTIONS[variant].format(text=turn.content))
+        history = (*trace.history[:last], turn, *trace.history[last + 1 :])
+        chunks = (Chunk(id="c1", text=foreign),)
+        yield Case("injection-turn", trace.id, variant, _with(trace, "injection-turn", chunks).replace(history=history))
+    served = {
+        (chunk.text, chunk.title)
+        for other in traces
+        if other.metadata.get("session_id") == trace.metadata.get("session_id", ())
+        and len(other.history) < len(trace.history)
+        for chunk in other.chunks
+        if chunk.label
+    }
+    again = next((c for c in trace.chunks if c.label == 0 and (c.text, c.title) in served), None)
+    if again is not None:
+        yield Case("earlier-turn", trace.id, "", _with(trace, "earlier-turn", (again.replace(id="c1", label=None),)))
 
 
 def _baits(trace: Trace, foreign: str, seed: int) -> dict[str, tuple[str, str | None]]:
@@ -323,8 +353,8 @@ def gold_case(trace: Trace, chunk: Chunk) -> Trace:
 
 
 def _with(trace: Trace, name: str, chunks: tuple[Chunk, ...]) -> Trace:
-    fields = {"query": trace.query, "reference": trace.reference, "answer": trace.answer}
-    return Trace(id=f"{trace.id}~{name}", chunks=chunks, **fields)
+    asked: dict[str, Any] = {name: getattr(trace, name) for name in ("query", "history", "reference", "answer")}
+    return Trace(id=f"{trace.id}~{name}", chunks=chunks, **asked)
 
 
 def _orders(chunks: tuple[Chunk, ...], rng: random.Random) -> list[tuple[str, tuple[Chunk, ...]]]:

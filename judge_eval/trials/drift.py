@@ -11,11 +11,10 @@ from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import absent, held_folder, remove_empty
-from judge_eval.judges.judge import Judge, as_begun
-from judge_eval.judges.kinds import judge_of_record
+from judge_eval.judges.judge import Judge, as_begun, judge_of_record
 from judge_eval.llm.stack import open_store
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.keeping.options import KeepingKeywords
+from judge_eval.runs.options import KeepingKeywords
 from judge_eval.spelling import option
 from judge_eval.trials.again import check_same_judge
 
@@ -71,7 +70,7 @@ def judge_again(evaluator: Evaluator, run: Run, **keeping: Unpack[KeepingKeyword
     """
     if run.manifest.counted is None:
         raise ConfigError(f"run {run.name} is not finished: resume it first")
-    evaluator = evaluator.with_judge(as_begun(evaluator.judge, run.manifest.judge))
+    evaluator = evaluator.with_judge(as_begun(evaluator.chosen_judge, run.manifest.judge))
     check_same_judge(evaluator, run)
     traces = [result.trace for result in run.results]
     return evaluator.evaluate(traces, name=run.manifest.dataset.name, **keeping)

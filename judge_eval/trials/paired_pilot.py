@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from judge_eval.data.labels import Labels
+from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.data.options import ReadOptions
 from judge_eval.digest import digest_json, short
 from judge_eval.errors import NEVER_ASKED, ConfigError, DataError
@@ -15,19 +15,18 @@ from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
 from judge_eval.judges.judge import OnRoute, judges_chunks_alone, stages_asked
 from judge_eval.llm.expected_usage import Plan
-from judge_eval.llm.stack import Stacks
 from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.judging.counting import Progress
-from judge_eval.runs.judging.provenance import backends_record
-from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.judging.start import backends_record
+from judge_eval.runs.options import Selection
 from judge_eval.schema import Chunk, Stage, Trace
 from judge_eval.spelling import option
 from judge_eval.stats.sampling import traces_needed
 from judge_eval.study.cascade_file import CascadeFile, as_filed
 from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
-from judge_eval.study.matching import scale_of_labels
+from judge_eval.study.matching import ties_note
 
 T = TypeVar("T")
 
@@ -144,14 +143,19 @@ class PairedPilot:
     _judges: dict[Stage, Judge] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._judges = {stage.name: stage.judge for stage in stages_asked(self.evaluator.judge)}
-        if len(self._judges) != 2 or not isinstance(self.evaluator.stack, Stacks):
+        self._judges = {stage.name: stage.judge for stage in stages_asked(self.evaluator.chosen_judge)}
+        if len(self._judges) != 2 or len(self.evaluator.stack.parts) != 2:
             raise ConfigError("only a cascade of two models can be fitted")
         if self.labels is not None and len(set(self.labels.chances.values())) > 1:
             raise ConfigError(
                 "the labels are of traces with unequal chances to be chosen; a threshold needs traces drawn "
                 f"uniformly (`sample` with {option('by', 'none')})"
             )
+
+    @property
+    def ties(self) -> int:
+        """How many chunks have no label because as many people find them relevant as not."""
+        return len(self.labels.ties) if self.labels is not None and self.target == "labels" else 0
 
     def draw(self, data: Traces, n: int | None = None, selection: Selection | None = None) -> PilotSample:
         """Draw traces uniformly among those with text (and labels, where these are the target).
@@ -201,7 +205,7 @@ class PairedPilot:
             depth=selection.reader.depth if selection and selection.reader else None,
         )
 
-    def check(self, drawn: PilotSample, *, alpha: float, level: float) -> None:
+    def check(self, drawn: PilotSample, *, alpha: float, level: float = 0.95) -> None:
         """See that the sample is large enough to show anything, before anybody is asked.
 
         Raises:
@@ -215,6 +219,8 @@ class PairedPilot:
         counts = f"{drawn.eligible} of {drawn.total} traces hold {what}"
         if drawn.clusters is not None:
             counts += f", of {drawn.clusters} clusters by metadata.{drawn.cluster}, one trace of each is drawn"
+        if self.ties:
+            counts += f"; {ties_note(self.ties)}"
         raise DataError(
             f"{len(drawn.traces)} traces are too few: to show a risk of at most {alpha:g} at {level:.4g} "
             f"takes {needed}, if no answer errs, and {traces_needed(3, alpha=alpha, level=level)} if three "
@@ -282,13 +288,12 @@ class PairedPilot:
             RunError: The strong judge failed on a chunk.
             DataError: The cheap judge told no probability at all.
         """
-        stacks = self.evaluator.stack
-        assert isinstance(stacks, Stacks)
+        stack = self.evaluator.stack
         source = None
         least = 1
         if self.target == "labels":
             source = ", ".join(self.labels.sources) if self.labels is not None else "the dataset"
-            scale = scale_of_labels(drawn.ends, source, self.evaluator.judge.scale, self.label_relevant)
+            scale = scale_of_labels(drawn.ends, source, self.evaluator.chosen_judge.scale, self.label_relevant)
             least = scale.relevant
         facts = SampleFacts(
             dataset=drawn.dataset,
@@ -303,8 +308,9 @@ class PairedPilot:
             cluster=drawn.cluster,
             clusters=drawn.clusters,
             chunks=drawn.chunks,
-            explain_positives=bool(self.evaluator.judge.describe().get("explain_positives")),
+            explain_positives=bool(self.evaluator.chosen_judge.describe().get("explain_positives")),
             depth=drawn.depth,
+            ties=self.ties,
         )
         return fit_runs(
             runs["cheap"],
@@ -313,7 +319,7 @@ class PairedPilot:
             alpha=alpha,
             level=level,
             target=self.target,
-            price=lambda stage, input_tokens, output_tokens: stacks.parts[stage].cost_of(input_tokens, output_tokens),
+            price=lambda stage, input_tokens, output_tokens: stack.part(stage).cost_of(input_tokens, output_tokens),
         )
 
     def _evaluator_of(self, stage: Stage) -> Evaluator:

@@ -11,16 +11,16 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.judges.kinds import judge_in_words
+from judge_eval.judges.judge import judge_in_words
 from judge_eval.registry import kind_of_record
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import shortened
 from judge_eval.schema import Chunk, Outcome, Trace, Verdict
 from judge_eval.stats import Figure, mean_interval, proportion_interval
 from judge_eval.study.probe_report import Assurance, Example, ProbeReport, ProbeResult
-from judge_eval.trials.cases import PROBES, Case, build_cases, gold_case
+from judge_eval.trials.cases import IN_CONVERSATION, PROBES, Case, build_cases, gold_case
 
 SURE = 0.9
 """The probability from which an accepted chunk counts as accepted with certainty."""
@@ -197,11 +197,21 @@ class Prober:
             raise DataError("probes need at least two traces with chunks")
         self._calls = 0
         base = {r.trace_id: r for r in self._judge(traces).results}
-        listwise = kind_of_record(self.evaluator.judge.describe()).shows_list
-        stated = self.evaluator.judge.needs
+        listwise = kind_of_record(self.evaluator.chosen_judge.describe()).shows_list
+        stated = self.evaluator.chosen_judge.needs
         requested = list(self.probes or PROBES)
         left_out = [name for name in requested if PROBES[name].expect == "refuted" and not stated]
-        names = [n for n in requested if n not in left_out and (n != "order" or listwise)]
+        talks = any(trace.history for trace in traces)
+        names = [
+            n
+            for n in requested
+            if n not in left_out and (n != "order" or listwise) and (n not in IN_CONVERSATION or talks)
+        ]
+        warnings = (
+            [f"not probed, because the judge does not read a reference: {', '.join(left_out)}"] if left_out else []
+        )
+        if not talks and (alone := [name for name in self.probes if name in IN_CONVERSATION]):
+            warnings.append(f"not probed, because no trace has a conversation: {', '.join(alone)}")
         gold, labelled = self._gold(traces, base)
         cases = list(
             build_cases(
@@ -219,7 +229,7 @@ class Prober:
         judged = {r.trace_id: r for r in self._judge(list(unique.values())).results}
         canary = {r.trace_id: r for r in self._judge(canaries).results} if "polarity" in names else {}
         results = [tally(n, [c for c in cases if c.probe == n], judged, base) for n in names if n != "polarity"]
-        return self._report(results, traces, len(labelled), canary, judged, left_out)
+        return self._report(results, traces, len(labelled), canary, judged, warnings)
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         random = any(name == "polarity" or PROBES[name].twin == "random" for name in names)
@@ -232,7 +242,7 @@ class Prober:
 
     def _gold(self, traces: Sequence[Trace], base: Mapping[str, TraceResult]) -> tuple[dict[str, Chunk], set[str]]:
         highest = _highest_label(traces)
-        scale = self.evaluator.judge.scale
+        scale = self.evaluator.chosen_judge.scale
         least = 1 if highest <= 1 else scale.relevant if highest <= scale.maximum else 2
         gold, labelled = {}, set()
         for trace in traces:
@@ -253,7 +263,7 @@ class Prober:
         """Collect by trace its chunks with the lowest label, or less; without labels, what was judged so."""
         # A pointwise judge is not asked again about what it rejected: it would be the same request.
         rejected = {}
-        lowest = self.evaluator.judge.scale.minimum if _highest_label(traces) > 1 else 0
+        lowest = self.evaluator.chosen_judge.scale.minimum if _highest_label(traces) > 1 else 0
         for trace in traces:
             if any(chunk.label is not None for chunk in trace.chunks):
                 rejected[trace.id] = [c for c in trace.chunks if c.label is not None and c.label <= lowest]
@@ -275,7 +285,7 @@ class Prober:
         labelled: int,
         canary: Mapping[str, TraceResult],
         judged: Mapping[str, TraceResult],
-        left_out: Sequence[str],
+        warnings: list[str],
     ) -> ProbeReport:
         pairs: list[tuple[Verdict, Verdict]] = []
         failed_pairs = 0
@@ -285,11 +295,10 @@ class Prober:
                 pairs.append((gold, other))
             else:
                 failed_pairs += f"{trace.id}~gold" in canary and f"{trace.id}~random" in judged
-        warnings = []
         separates: bool | None = None
         separation: Figure | None = None
         if pairs:
-            scale = self.evaluator.judge.scale
+            scale = self.evaluator.chosen_judge.scale
             width = scale.maximum - scale.minimum
             gaps = [(gold.grade - other.grade) / width for gold, other in pairs]
             separation = mean_interval(gaps, limits=(-1.0, 1.0))
@@ -309,8 +318,6 @@ class Prober:
                 warnings.append("random chunks are graded above gold ones: the prompt is inverted")
             elif not separates:
                 warnings.append("gold chunks are not graded above random ones: the judge does not distinguish them")
-        if left_out:
-            warnings.append(f"not probed, because the judge does not read a reference: {', '.join(left_out)}")
         if failed := sum(result.failed for result in results):
             warnings.append(f"{failed} cases have no verdict and are in no rate")
         return ProbeReport(
@@ -348,7 +355,7 @@ def _share(hits: Sequence[bool]) -> Figure | None:
 def _who(evaluator: Evaluator) -> str:
     identities = evaluator.stack.identities().values()
     models = [f"{i.provider}/{i.model}" if i else "a backend of your own" for i in identities]
-    words = judge_in_words(evaluator.judge.describe())
+    words = judge_in_words(evaluator.chosen_judge.describe())
     return ", ".join(models) + (f" with {words}" if words else "")
 
 

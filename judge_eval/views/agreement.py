@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
+from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.safe_text import counted, number
 from judge_eval.stats.figure import Figure
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
+from judge_eval.study.matching import ties_note
 from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
@@ -66,8 +68,21 @@ def agreement_sentences(result: Agreement) -> dict[str, str]:
     """Say how far the judge can be trusted, what that rests on, and how reliable its probabilities are."""
     kappa = result.figures[f"kappa_ge{result.relevant}"]
     units = result.traces if kappa.traces is None else kappa.traces
+    trust = trust_sentence(result.figures, result.relevant, units, another=result.another)
+    ranked = None if result.auc is None else result.auc.interval
+    if no_better(kappa, 0.0) and result.auc is not None and ranked is not None and ranked[0] > 0.5:
+        ranks = f"its probabilities rank relevant chunks higher (AUC {estimated(result.auc)})"
+        trust = f"{trust.removesuffix('.')}; {ranks}, so find a threshold with `calibrate`."
+    floor = {}
+    if result.floor is not None:
+        beside = floor_sentence(result.floor)
+        if no_better(result.floor.difference, 0.0) and not no_better(kappa, 0.0):
+            trust = f"{beside} {trust}"
+        else:
+            floor = {"floor": beside}
     return {
-        "trust": trust_sentence(result.figures, result.relevant, units, another=result.another),
+        "trust": trust,
+        **floor,
         "evidence": evidence_sentence(
             kappa,
             result.n,
@@ -92,14 +107,22 @@ def agreement_view(result: Agreement, *, whole: bool = False) -> View:
     first = None if whole else first_figures(list(result.figures), result.relevant, another=result.another)
     sentences = agreement_sentences(result)
     tone = figure_tone(result.figures[f"kappa_ge{result.relevant}"])
-    trust = (Sentence(sentences["trust"], tone), Sentence(sentences["evidence"]), figures_table(result.figures, first))
+    if result.floor is not None and no_better(result.floor.difference, 0.0):
+        tone = "bad"
+    first_sentences = [Sentence(sentences["trust"], tone), *map(Sentence, filter(None, [sentences.get("floor")]))]
+    figures = figures_table(result.figures, first)
+    trust: tuple[ViewBlock, ...] = (*first_sentences, Sentence(sentences["evidence"]), figures)
     certainty: list[ViewBlock] = [Sentence(sentences["certainty"])]
     if result.reliability is not None:
         certainty += _reliability(result.reliability, whole)
     notes = list(_notes(result))
     sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
     if result.people:
-        sections.append(Section("people", tuple(map(Sentence, map(people_sentence, result.people)))))
+        people = [*map(people_sentence, result.people)]
+        if (alpha := result.people_alpha) is not None:
+            on = counted(alpha.n, "chunk")
+            people.append(f"all people together: Krippendorff's alpha (ordinal) {alpha.text} on {on}")
+        sections.append(Section("people", tuple(map(Sentence, people))))
     slices = slice_sections(result.slices)
     if not whole:
         return View("agreement", (*sections, Section("certainty", (*certainty, *notes)), *slices))
@@ -123,11 +146,44 @@ def rankings_view(rankings: Rankings) -> View:
     """Build what people read of how judge and labels rank systems."""
     of = f"{len(rankings.systems)} systems on {rankings.traces} labelled traces"
     evidence = f"The evidence: {rankings.metric} of {of}."
-    first = Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)
+    first = [Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)]
+    if rankings.ties:
+        first.append(Sentence(f"{ties_note(rankings.ties)}; traces with such a chunk do not count"))
     columns: TableColumns = ["system", ("by labels", "number"), ("by the judge", "number")]
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
     systems = make_table("systems", columns, ranked), Sentence(f"note: {rankings.note}")
     return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
+
+
+def no_better(figure: Figure, than: float) -> bool:
+    """Tell whether an interval of 10 traces or more shows a figure not to be above a value."""
+    return figure.interval is not None and (figure.traces or 0) >= FEW and figure.interval[0] <= than
+
+
+def floor_sentence(comparison: FloorComparison) -> str:
+    """Say in one sentence whether a judge is better than a floor."""
+    judge, floor, difference = comparison.judge, comparison.floor, comparison.difference
+    if judge.value is None or floor.value is None or difference.value is None:
+        return f"Nothing can be said of the floor {comparison.model}: the labels are all of one kind."
+    figures = f"its AUC {judge.value:.2f} minus that of {comparison.model}, {floor.value:.2f}, is"
+    if difference.interval is None or (difference.traces or 0) < FEW:
+        few = counted(difference.traces or 0, "trace")
+        return (
+            "It is not known yet whether the judge is better than the floor: "
+            f"{figures} {difference.value:.2f}, based on only {few}."
+        )
+    verdict = (
+        "no better than the floor as far as these labels show" if no_better(difference, 0) else "better than the floor"
+    )
+    return f"The judge is {verdict}: {figures} {estimated(difference)}."
+
+
+def estimated(figure: Figure) -> str:
+    """Spell a figure with its interval, two decimals each."""
+    if figure.interval is None:
+        return f"{figure.value:.2f}"
+    low, high = figure.interval
+    return f"{figure.value:.2f} (95% interval {low:.2f} to {high:.2f})"
 
 
 def figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
@@ -159,6 +215,8 @@ def people_sentence(pair: PeopleAgreement) -> str:
 
 def _notes(result: Agreement) -> Iterator[Sentence]:
     yield from (Sentence(f"note: {note}") for note in result.notes)
+    if result.floor is not None and result.floor.without:
+        yield Sentence(f"note: the floor says nothing of {counted(result.floor.without, 'labelled chunk')}")
     if result.failed:
         yield Sentence(f"left out: {counted(result.failed, 'labelled chunk')} without a verdict", "doubtful")
     if result.elsewhere:
@@ -222,8 +280,9 @@ def trust_sentence(figures: Mapping[str, Figure], relevant: int, traces: int, *,
     if high <= 0:
         return f"{who} {verb} with {whom} less than by chance: {estimate}; check whether a scale is inverted."
     if low <= 0:
-        who = who[0].lower() + who[1:]
-        return f"There is no evidence yet that {who} {verb} with {whom} more than by chance: {estimate}."
+        if another:
+            return f"There is no evidence yet that the two judges agree more than by chance: {estimate}."
+        return f"The judge is no better than chance as far as these labels show: {estimate}."
     if another:
         limitation = "this does not show which of them is right"
         return f"The two judges agree {_degree(low)} on what is relevant, {estimate}; {limitation}."
@@ -312,9 +371,7 @@ def _degree(low: float) -> str:
 
 
 def _spelled(figure: Figure, name: str = "Cohen's kappa") -> str:
-    if figure.interval is None:
-        return f"{name} {figure.value:.2f}"
-    return f"{name} {figure.value:.2f} (95% interval {figure.interval[0]:.2f} to {figure.interval[1]:.2f})"
+    return f"{name} {estimated(figure)}"
 
 
 def _share(figures: Mapping[str, Figure], name: str, relevant: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from judge_eval.safe_text import counted
 from judge_eval.study.bias import LEAST_EFFECT, BiasReport
+from judge_eval.study.matching import ties_note
 from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, Toned, View
 
 
@@ -31,6 +32,8 @@ def bias_view(report: BiasReport) -> View:
                 f"`none seen`: a change of {LEAST_EFFECT:g} would be seen with 80% power; `cannot say`: it might not"
             ),
         ]
+    if report.ties:
+        blocks.append(Sentence(ties_note(report.ties), "doubtful"))
     if report.rank_in_list is not None:
         blocks.append(
             Sentence(

@@ -8,10 +8,13 @@ from judge_eval.views.blocks import Section, Sentence, View, make_table
 
 def calibration_view(fit: Calibration) -> View:
     """Build what people read of a relevance threshold that was chosen on labels."""
+    threshold = f"grade {fit.threshold:g} (now {fit.current})"
+    if fit.of == "probability":
+        threshold = f"a probability of {fit.threshold:.4g} (now 0.5)"
     title = (
         f"{fit.run} against {fit.labels}",
         f"valid only for verdicts {fit.judged_by}" if fit.made_for else fit.judged_by,
-        f"relevant from grade {fit.threshold:g} (now {fit.current}), chosen by {fit.objective} on "
+        f"relevant from {threshold}, chosen by {fit.objective} on "
         f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:",
     )
     figures = ((name, figure.text) for name, figure in fit.figures.items())

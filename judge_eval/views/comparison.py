@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from judge_eval.compare.comparison import LEAST_SHARED, Change, Check, Checks, Comparison, Difference, TraceChange, Way
+from pydantic_core import to_json
+
+from judge_eval.compare.comparison import Change, Check, Checks, Comparison, Difference, TraceChange, Way
+from judge_eval.compare.gate import Foresight
 from judge_eval.compare.moved_claims import ClaimChange
-from judge_eval.safe_text import counted, interval
+from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
+from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (
     Bullets,
     Cell,
@@ -26,6 +30,9 @@ from judge_eval.views.blocks import (
     view_of,
 )
 from judge_eval.views.claims import vital_word
+from judge_eval.views.cut_sentences import comparison_notes
+from judge_eval.views.findings import claims_sentences, headlines
+from judge_eval.views.gate_sentences import check_sentence
 from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
@@ -35,6 +42,8 @@ NOTEBOOK_TRACES = 20
 """How many changed traces a notebook lists of each candidate."""
 REPORT_TRACES = 50
 """How many changed traces Markdown lists of each candidate, if there is room."""
+CURVE_WORDS: Final = (250, 500, 1000, 2000)
+"""At which numbers of words a table says what was read, beside the common budget."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
     "retrieval": "retrieval changed",
     "verdicts": "verdict flipped",
@@ -42,6 +51,8 @@ CHANGE_WORDS: Final[dict[Change, str]] = {
     "claims": "claim won or lost",
     "scores": "only the scores changed",
 }
+NEUTRAL: Final = "\u26aa"
+"""The mark, a white circle, of a limit that is undecided and passes with a warning."""
 _WAYS: Final[dict[Way, Tone]] = {"better": "good", "worse": "bad", "unsure": "plain"}
 _SIGNS: Final[dict[str, Tone]] = {"+": "good", ".": "quiet", "!": "bad"}
 
@@ -53,9 +64,9 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
         (
             Section("title", tuple(_opening(comparison))),
             Section("differences", (differences_table(comparison),)),
+            *curve_sections(comparison),
             *attribution_sections(comparison),
             *slice_sections(comparison.slices, "no change"),
-            Section("findings", tuple(_findings(comparison))),
             *_pairs(comparison),
             *_claims(comparison, claims),
             *_changes(comparison, traces),
@@ -76,6 +87,14 @@ def notebook_checks(checks: Checks) -> View:
     return gate_view(checks) if checks else View("gate", (Section("gate", (Sentence("no limit"),)),))
 
 
+def comparison_json(comparison: Comparison) -> str:
+    """Return a comparison as JSON, with its sentences."""
+    data = comparison.replace(notes=comparison_notes(comparison)).model_dump(mode="json")
+    for made, check in zip(data["checks"], comparison.checks, strict=True):
+        made["sentence"] = check_sentence(check)
+    return to_json(data, indent=2).decode()
+
+
 def _opening(c: Comparison) -> Iterator[ViewBlock]:
     names: list[Link] = []
     for run in c.runs[1:]:
@@ -83,29 +102,89 @@ def _opening(c: Comparison) -> Iterator[ViewBlock]:
         names.append(Link(run.name, run.href))
     baseline = (Link(" against "), Link(c.baseline.name, c.baseline.href), Link(" (baseline)"))
     yield Headline((*names, *baseline), "### ")
-    yield from (Sentence(sentence, "strong") for sentence in c.sentences)
+    if (ranking := best_run_sentence(c)) is not None:
+        yield Sentence(ranking, "strong")
+    yield from (Sentence(sentence, "strong") for sentence in headlines(c))
     yield from remarks_on(c)
+
+
+def best_run_sentence(c: Comparison) -> str | None:
+    """Say which of three runs or more is best by the metric that is looked at first; None for two runs."""
+    metric = main_metric(tuple(dict.fromkeys(pair.metric for pair in c.pairs)))
+    if metric is None:
+        return None
+    pairs = {(p.first, p.second): p for p in c.pairs if p.metric == metric}
+    less = less_is_better(metric)
+    ahead = [0.0, *((-1.0 if less else 1.0) * pairs[0, k].difference for k in range(1, len(c.runs)))]
+    if not any(ahead):
+        return f"no run is better: {metric} is the same in all {len(c.runs)}"
+    best, *others = sorted(range(len(c.runs)), key=lambda k: -ahead[k])
+    names = [run.name for run in c.runs]
+    above = "below" if less else "above"
+    sizes = {k: f"{ahead[best] - ahead[k]:.3f} {above} {names[k]}" for k in others}
+    ps = {k: pairs[min(best, k), max(best, k)].p for k in others}
+    beaten = [k for k in others if ps[k] <= 0.05]
+    among = f"corrected for {len(pairs)} pairs"
+    if ps[others[0]] <= 0.05:
+        word = "scores best" if any(each.another_judge for each in c.openings) else "is best"
+        listed = ", ".join(f"{sizes[k]} (p={ps[k]:.2g})" for k in others if k in beaten)
+        return f"{names[best]} {word}: {metric} is {listed}, {among}"
+    top = "lowest" if less else "highest"
+    rest = f"; it is {', '.join(f'{sizes[k]} (p={ps[k]:.2g})' for k in beaten)}" if beaten else ""
+    return (
+        f"no run is shown to be best: {metric} of {names[best]} is {top}, {sizes[others[0]]}, not shown after "
+        f"correction for {len(pairs)} pairs (p={ps[others[0]]:.2g}){rest}"
+    )
 
 
 def remarks_on(c: Comparison) -> Iterator[Remark]:
     """Say what makes a comparison doubtful, then what differs as it should."""
     yield from (Remark("warning", warning, "doubtful", "warning") for warning in c.warnings)
-    yield from (Remark("note", note, "plain", "note") for note in c.notes)
+    yield from (Remark("note", note, "plain", "note") for note in comparison_notes(c))
 
 
 def differences_table(c: Comparison) -> TableBlock:
-    """List the means of every metric, and what they differ by."""
+    """List the means of every metric, what they differ by, and what that shows."""
     several = len(c.runs) > 2
     columns: TableColumns = ["run"] if several else []
     columns += ["metric", ("baseline", "number"), ("candidate", "number"), ("difference", "signed")]
     columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), ("dz", "effect"), ("win/tie/loss", "counts")]
-    columns.append(("n", "count"))
-    rows = []
+    columns += [("n", "count"), "shown"]
+    unclear = any(_can_show(d) for d in c.differences)
+    columns += [("can show", "share")] if unclear else []
+    rows: list[tuple[Cell, ...]] = []
     for d in c.differences:
         means = (d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval)
-        row = (d.metric, *means, d.p_shown, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n)
+        least = (_can_show(d),) if unclear else ()
+        row = (d.metric, *means, d.p_holm, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n, finding_words(d), *least)
         rows.append((c.runs[d.candidate].name, *row) if several else row)
+    for cuts in c.cuts:
+        for metric, values in cuts.by_chunks.items():
+            who = (c.runs[cuts.candidate].name,) if several else ()
+            rows.append((*who, metric, *(values or (None, None)), *(None,) * (8 if unclear else 7)))
     return make_table("differences", columns, rows)
+
+
+def curve_sections(c: Comparison) -> Iterator[Section]:
+    """List what both runs read within some numbers of words, where they are compared in words."""
+    for cuts in c.cuts:
+        budgets = {*CURVE_WORDS} | ({cuts.budget} if cuts.headline else set())
+        columns: TableColumns = [("words read", "count"), ("baseline", "number"), ("candidate", "number")]
+        columns += [("difference", "signed"), ("95% interval", "signed interval")]
+        rows: list[tuple[Cell, ...]] = [
+            (point.words, point.baseline, point.candidate, point.difference, point.interval)
+            for point in cuts.curve
+            if point.words in budgets
+        ]
+        if rows:
+            who = f"{c.runs[cuts.candidate].name}: " if len(c.runs) > 2 else ""
+            title = f"{who}{cuts.curve_of} by the words read, with the evidence of both"
+            yield Section("words read", (Sentence(title), make_table("words read", columns, rows)))
+
+
+def _can_show(d: Difference) -> float | None:
+    """Return the least difference that these traces can show, of one that is not shown."""
+    return d.detectable if d.finding == "unclear" and not d.clear else None
 
 
 def attribution_sections(c: Comparison) -> Iterator[Section]:
@@ -124,51 +203,51 @@ def attribution_sections(c: Comparison) -> Iterator[Section]:
         for part in (a.retrieval, a.judge):
             sides += [part.value, part.interval]
         rows.append((*((c.runs[a.candidate].name,) if several else ()), a.metric, a.difference, *sides, a.shared))
-    few = any(a.shared < LEAST_SHARED for a in c.attributions)
     remark = Remark(
         "note",
-        f"under {LEAST_SHARED:.0%} of the chunks have both verdicts: intervals hold if the others' verdicts flip half "
-        "to twice as often",
+        "the intervals also hold if chunks of one run alone are less often relevant, and flip half to twice as often; "
+        "`compare --judge-again` asks about them",
         "plain",
         "note",
     )
-    yield Section("whose change", (make_table("whose change", columns, rows), *((remark,) if few else ())))
-
-
-def _findings(c: Comparison) -> Iterator[Bullets]:
-    if c.differences:
-        several = len(c.runs) > 2
-        who = (f"{c.runs[d.candidate].name}: " if several else "" for d in c.differences)
-        yield Bullets(tuple(name + difference_sentence(d) for name, d in zip(who, c.differences, strict=True)))
+    wide = any(part.wide for a in c.attributions for part in (a.retrieval, a.judge))
+    yield Section("whose change", (make_table("whose change", columns, rows), *((remark,) if wide else ())))
 
 
 def _pairs(c: Comparison) -> Iterator[Section]:
     if c.pairs:
-        columns: TableColumns = ["metric", "all pairs", ("difference", "signed"), ("p (Tukey)", "p")]
+        columns: TableColumns = ["metric", "all pairs", ("difference", "signed"), ("p (Holm)", "p")]
         names = [run.name for run in c.runs]
         rows = tuple((p.metric, f"{names[p.second]} - {names[p.first]}", p.difference, p.p) for p in c.pairs)
         yield Section("pairs", (make_table("all pairs", columns, rows),))
 
 
 def _claims(c: Comparison, most: int) -> Iterator[Section]:
-    for moved, sentence in zip(c.claims, c.claims_told, strict=True):
+    for moved, sentence in zip(c.claims, claims_sentences(c), strict=True):
         table = moved_claims_table(moved.changes[:most], moved.lost + moved.won)
         yield Section("claims", (Sentence(sentence), *((table,) if table.rows or table.more else ())))
 
 
 def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock:
     """List claims that were won or lost, of so many in total."""
-    columns: TableColumns = ["what", "kind", ("before", "strip"), ("after", "strip")]
+    by_words = any(claim.read is not None for claim in changes)
+    sides: TableColumns = ["read before", "read after"] if by_words else [("before", "strip"), ("after", "strip")]
+    columns: TableColumns = ["what", "kind", *sides]
     columns += [Column("claim", cut=80), "trace", Column("question", wide=True)]
     rows = tuple(
         (
             Toned(claim.kind, "bad" if claim.kind == "lost" else "good"),
-            *(vital_word(claim.vital), _signs(claim.before), _signs(claim.after)),
+            vital_word(claim.vital),
+            *(map(_place_read, claim.read) if claim.read is not None else map(_signs, (claim.before, claim.after))),
             *(claim.text, claim.trace_id, claim.query),
         )
         for claim in changes
     )
     return make_table("moved claims", columns, rows, max(0, total - len(rows)))
+
+
+def _place_read(words: int | None) -> str:
+    return "never" if words is None else f"at word {words:,}"
 
 
 def _changes(c: Comparison, most: int) -> Iterator[Section]:
@@ -188,35 +267,29 @@ def _changes(c: Comparison, most: int) -> Iterator[Section]:
 
 def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> TableBlock:
     columns: TableColumns = ["trace", "what", ("before", "strip"), ("after", "strip")]
+    traces = list(traces)
+    searched = any(change.searched for change in traces)
     columns += [*((name, "signed") for name in metrics), Column("query", cut=50)]
+    columns += [Column("searched", cut=100)] if searched else []
     rows = tuple(
         (
             *(change.trace_id, change_in_words(change), _strip(change.before), _strip(change.after, change.moves)),
             *(change.differences.get(name) for name in metrics),
             change.query,
+            *([" / ".join(change.searched or ())] if searched else []),
         )
         for change in traces
     )
     return make_table("changed traces", columns, rows, total - len(rows))
 
 
-def difference_sentence(d: Difference) -> str:
-    """Say what a difference shows."""
+def finding_words(d: Difference) -> str:
+    """Say in a word or two what a difference shows."""
     if d.finding == "same":
-        return f"no difference in {d.metric}: all {d.n} traces score the same"
-    size = f"{d.difference:+.4f}"
-    if d.interval is not None:
-        size += f" {interval(d.interval, '+')}"
-    if d.finding == "unclear" and d.clear:
-        return f"{d.metric}: {size}; the test does not confirm it, p={d.p_holm:.3g}"
+        return "all the same"
     if d.finding == "unclear":
-        least = "" if d.detectable is None else f"; these traces can show {d.detectable:.4f}"
-        if d.too_few:
-            least = "; these traces are too few to show any difference"
-        p = "" if d.p_shown is None else f", p={d.p_shown:.3g}"
-        return f"no difference shown in {d.metric}: {size}{p}{least}"
-    means = f", which is {'worse' if d.difference > 0 else 'better'}" if d.less_is_better else ""
-    return f"{d.metric} is {d.finding}{means}: {size}, p={d.p_holm:.3g}"
+        return "too few traces" if d.too_few else "not after correction" if d.clear else "not shown"
+    return f"{d.finding} ({'worse' if d.difference > 0 else 'better'})" if d.less_is_better else d.finding
 
 
 def change_in_words(change: TraceChange) -> str:
@@ -230,7 +303,10 @@ def change_in_words(change: TraceChange) -> str:
 def gate_section(checks: Sequence[Check]) -> Section:
     """Say of each limit whether it was kept, and which traces lost most, after a sentence on the whole gate."""
     items = [
-        Toned(line, "plain" if place or check.outcome == "passed" else "strong")
+        Toned(
+            f"{NEUTRAL} {line}" if check.warns and not place else line,
+            "plain" if place or check.outcome == "passed" else "strong",
+        )
         for check in checks
         for place, line in enumerate(check_lines(check))
     ]
@@ -242,15 +318,37 @@ def gate_title(checks: Sequence[Check]) -> str:
     failed = sum(not check.passed for check in checks)
     undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
     title = f"Gate failed: {failed} of {len(checks)}" if failed else "Gate passed"
+    if not failed and any(check.warns for check in checks):
+        title += " with a warning"
     return f"{title}, {undecided} of {len(checks)} undecided" if undecided else title
 
 
+def foresight_lines(foresights: Iterable[Foresight], traces: int) -> Iterator[str]:
+    """Say which drops a gate will see in so many traces, before anything is judged."""
+    for limit, part, n, few, many in foresights:
+        what = "rise" if limit.kind == "max-rise" else "drop"
+        if few[0] is None:
+            sees = f"it will see no {what}"
+        else:
+            to = f"{many[0]:.2g}" if many[0] is not None else f"no {what}"
+            sees = f"it will see {what}s of about {few[0]:.2g} or more (80% power) if few questions change, "
+            sees += f"of {to} if many do"
+        wanted = ""
+        if few[1] is not None:
+            wanted = f"; it takes about {few[1]:,} questions to show that an unchanged run keeps it"
+        wanted += "" if not wanted or many[1] is None else f", {many[1]:,} if many change"
+        where = f"{part}, {counted(n, 'question')}" if part else counted(traces, "question")
+        name = limit.metric + (f"[{limit.part}]" if limit.by is not None else "")
+        yield f"gate {limit.kind} {name}={limit.value:g}, {where}: {sees}{wanted}"
+
+
 def with_gate(checks: Sequence[Check], sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Add what became of the limits to what is read: a failed gate stands first, one that passed last."""
+    """Add what became of the limits to what is read: a gate that failed or warns stands first, another last."""
     if not checks:
         return tuple(sections)
     gate = (gate_section(checks),)
-    return (*sections, *gate) if all(check.passed for check in checks) else (*gate, *sections)
+    quiet = all(check.passed and not check.warns for check in checks)
+    return (*sections, *gate) if quiet else (*gate, *sections)
 
 
 def gate_view(checks: Sequence[Check], sections: Sequence[Section] = ()) -> View:
@@ -260,7 +358,7 @@ def gate_view(checks: Sequence[Check], sections: Sequence[Section] = ()) -> View
 
 def check_lines(check: Check) -> list[str]:
     """Say whether a limit was kept and by how much it was missed; then which traces to look at, if it was."""
-    lines = [f"{check.outcome}: {check.kind} {check.sentence}"]
+    lines = [f"{check.outcome}: {check.kind} {check_sentence(check)}"]
     for t in check.worst:
         value = "no value" if t.value is None else f"{t.value:.4f}"
         lines.append(f"{t.trace_id}: {value} ({t.verdicts or 'nothing'}) {t.query}")

@@ -13,7 +13,7 @@ from judge_eval.views.claims import SAID_WORDS
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff]")
 """Signs that would change how the text around them reads, or that cannot be seen."""
-_MARKS: Final = {"+": ("+", "yes"), "~": ("~", "some"), "x": ("×", "against"), ".": ("·", "no"), "!": ("!", "failed")}
+_MARKS: Final = {"+": ("✓", "yes"), "~": ("~", "some"), "x": ("×", "against"), ".": ("·", "no"), "!": ("!", "failed")}
 _MEANINGS: Final = {CLAIM_SIGNS[verdict]: words for verdict, words in SAID_WORDS.items()}
 _RIGHT: Final[frozenset[blocks.ColumnKind]] = frozenset({"number", "share", "count", "signed", "p"})
 _BAR = "█"
@@ -24,9 +24,9 @@ def page_html(shown: Iterable[blocks.ViewBlock], label: str = "", heading: str =
     return "".join(_block(block, label, heading) for block in shown)
 
 
-def sections_html(sections: Iterable[blocks.Section], label: str = "", heading: str = "h3") -> str:
+def sections_html(sections: Iterable[blocks.Section], label: str = "") -> str:
     """Write the blocks of sections; empty without any."""
-    return "".join(page_html(section.blocks, label, heading) for section in sections)
+    return "".join(page_html(section.blocks, label) for section in sections)
 
 
 def _block(block: blocks.ViewBlock, label: str, heading: str) -> str:

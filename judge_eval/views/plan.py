@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from judge_eval.llm.backend import caches_prompt_from
 from judge_eval.llm.budget import price_of, why_unpriced
 from judge_eval.llm.expected_usage import Plan, expect_output
-from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.llm.stack import Stack
 from judge_eval.safe_text import counted
 from judge_eval.schema import Stage
 from judge_eval.wire import Usage
 
 
-def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
+def plan_lines(stack: Stack, plan: Plan) -> Iterator[str]:
     """Say what judging would take: what is likely, where that is known from, and the worst case."""
     yield f"{counted(plan.calls, 'call')}, {plan.hits} answered without a call"
     if plan.splits:
@@ -37,14 +37,14 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
     yield _money(stack, plan.input_tokens, likely.output_tokens, plan.output_tokens)
 
 
-def stage_lines(stack: Stack | Stacks, stage: Stage, plan: Plan) -> Iterator[str]:
+def stage_lines(stack: Stack, stage: Stage, plan: Plan) -> Iterator[str]:
     """Say what the calls to one model of a cascade would take."""
     yield f"{stage}: {plan.calls} calls, {plan.hits} answered without a call"
     if plan.calls:
         yield f"  {stage_cost(stack, stage, plan)}"
 
 
-def escalation_lines(stack: Stack | Stacks, stage: Stage, plan: Plan, share: float | None) -> Iterator[str]:
+def escalation_lines(stack: Stack, stage: Stage, plan: Plan, share: float | None) -> Iterator[str]:
     """Say what a later judge of a cascade would take, if a share of the chunks reaches it (None: unknown)."""
     # The plan is of everything.
     if share == 1:
@@ -60,12 +60,12 @@ def escalation_lines(stack: Stack | Stacks, stage: Stage, plan: Plan, share: flo
         yield f"  if everything is escalated: {stage_cost(stack, stage, plan)}"
 
 
-def stage_cost(stacks: Stack | Stacks, stage: Stage, plan: Plan) -> str:
+def stage_cost(stack: Stack, stage: Stage, plan: Plan) -> str:
     """Say what the calls to one model of a cascade would cost, in tokens and in money."""
-    return calls_cost(stacks.parts[stage] if isinstance(stacks, Stacks) else stacks, plan)
+    return calls_cost(stack.part(stage), plan)
 
 
-def calls_cost(stack: Stack | Stacks, plan: Plan) -> str:
+def calls_cost(stack: Stack, plan: Plan) -> str:
     """Say what the calls of a plan would cost, in tokens and in money."""
     likely = expect_output(stack, plan).output_tokens if plan.output_tokens else 0
     tokens = f"input and {likely:,} output tokens" if likely else "input tokens"
@@ -73,7 +73,7 @@ def calls_cost(stack: Stack | Stacks, plan: Plan) -> str:
     return f"about {plan.input_tokens:,} {tokens} are likely; {money}"
 
 
-def _money(stack: Stack | Stacks, input_tokens: int, likely: int, most: int) -> str:
+def _money(stack: Stack, input_tokens: int, likely: int, most: int) -> str:
     if stack.calls_nobody:
         return "cost: nothing, the judge calls no server"
     costs = [stack.cost_of(input_tokens, tokens) for tokens in (likely, most)]

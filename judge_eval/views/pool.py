@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+from pydantic_core import to_json
+
 from judge_eval.pools.adding import Added
-from judge_eval.pools.joining import SETTLED
+from judge_eval.pools.cutting import ScoreCut
+from judge_eval.pools.joining import SETTLED, Doubt
 from judge_eval.pools.scoring import PoolReport
 from judge_eval.pools.sweep_report import SweepReport
-from judge_eval.safe_text import counted
+from judge_eval.safe_text import counted, signed_pair
+from judge_eval.stats.figure import Figure
 from judge_eval.views.blocks import (
     Cell,
     Column,
@@ -49,8 +53,46 @@ def _opening(report: PoolReport) -> Iterator[ViewBlock]:
     deep = "all ranks" if report.depth is None else f"depth {report.depth}"
     chunks, questions = counted(report.chunks, "chunk"), counted(report.questions, "question")
     if report.added is not None:
-        yield Sentence(f"{report.added.sentence}.", "strong")
+        yield Sentence(f"{added_sentence(report.added)}.", "strong")
     yield Sentence(f"{questions}, {chunks} ({deep}), {report.judged:,} with a verdict, {report.relevant:,} relevant")
+
+
+def _percent(figure: Figure) -> str:
+    """Write a share as people say it: `91% [88, 94]`."""
+    ends = "" if figure.interval is None else " [{:.0f}, {:.0f}]".format(*(100 * end for end in figure.interval))
+    return f"{100 * (figure.value or 0):.0f}%{ends}"
+
+
+def added_sentence(added: Added) -> str:
+    """Say in one sentence what runs add to each other: the best pair of several, or the weaker one of two."""
+    together, names = added.best[-1].share, [each.systems[0] for each in added.each]
+    if len(names) > 2:
+        best = added.best[0]
+        pair = f"the best pair, {' and '.join(best.systems)}, covers {_percent(best.share)} of the pool"
+        return f"{pair}; all {len(names)} together {_percent(together)}"
+    counts = [sum(each.chunks for each in added.found_by if name in each.systems) for name in names]
+    place = counts.index(max(counts))
+    strong, weak = names[place], names[1 - place]
+    missed = [each for each in added.found_by if strong not in each.systems]
+    lacks, gains = (sum(each.chunks for each in some) for some in (missed, [m for m in missed if weak in m.systems]))
+    if not lacks:
+        return f"{weak} adds nothing: {strong} has every relevant chunk of the pool"
+    finds = f"{weak} finds {gains / lacks:.0%} of the relevant chunks that {strong} misses ({gains} of {lacks})"
+    if gains == lacks:
+        rest = f"the pool is what they found, and {strong} alone covers {_percent(added.each[place].share)} of it"
+    else:
+        rest = f"together they cover {_percent(together)} of the pool"
+    return f"{finds}; {rest}"
+
+
+def cut_sentence(cut: ScoreCut) -> str:
+    """Say what a cut by the retriever's score does."""
+    values = " and ".join(f"{value:.4g}" for value in dict.fromkeys(cut.thresholds))
+    return (
+        f"the halves of the {cut.questions:,} questions choose score>={values}; on the questions that did not "
+        f"choose it precision is {cut.precision.text} (without a cut {cut.uncut.text}), and "
+        f"{cut.recall.text} of the relevant chunks stay"
+    )
 
 
 def missed_by(report: PoolReport) -> str:
@@ -136,7 +178,35 @@ def _remarks(report: PoolReport) -> Iterator[Remark]:
     if unjudged := report.chunks - report.judged:
         have = counted(unjudged, "chunk of the pool has", "chunks of the pool have")
         yield Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
-    yield from (Remark("doubt", doubt) for doubt in report.doubts)
+    yield from (Remark("doubt", doubt_sentence(doubt)) for doubt in report.doubts)
+
+
+def pool_json(report: PoolReport) -> str:
+    """Return what a pool says of its runs as JSON, with its sentences."""
+    data = report.model_dump(mode="json")
+    return to_json({**data, "doubts": [doubt_sentence(doubt) for doubt in report.doubts]}, indent=2).decode()
+
+
+def doubt_sentence(doubt: Doubt) -> str:
+    """Say what a reader should know of how a pool was joined."""
+    if doubt.kind == "another judge":
+        return f"{doubt.run}: {doubt.differs}"
+    if doubt.kind == "left out":
+        return f"{counted(doubt.questions, 'question is', 'questions are')} not in all runs and left out"
+    are = counted(doubt.questions, "question", "questions")
+    return f"in {are} one id has different texts; there chunks are joined by text"
+
+
+def sweep_sentence(report: SweepReport) -> str:
+    """Say which values win, and what they give on the questions that did not choose them."""
+    values = " and ".join(f"{value:g}" for value in dict.fromkeys(report.chosen))
+    moved = report.held_out_difference
+    who = "both halves" if len(set(report.chosen)) == 1 else "the halves"
+    return (
+        f"{who} of the questions choose {report.parameter}={values}; on the questions that did not choose it "
+        f"{report.metric} is {report.held_out.text}, {signed_pair(moved.value or 0.0, moved.interval)} "
+        f"against {report.baseline}"
+    )
 
 
 def sweep_view(report: SweepReport) -> View:
@@ -154,6 +224,6 @@ def sweep_view(report: SweepReport) -> View:
     )
     curve = make_table("curve", [report.parameter, *means_columns, *against, ""], rows)
     title = Headline((Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
-    conclusion = Sentence(f"{report.sentence}.", "strong")
+    conclusion = Sentence(f"{sweep_sentence(report)}.", "strong")
     count = Sentence(f"{counted(report.questions, 'question')}; each half chose by the mean of the metric")
     return View("sweep", (Section("title", (title, conclusion, count)), Section("curve", (curve,))))

@@ -3,14 +3,25 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from judge_eval.runs.folder.describing import cascaded, imported_from, judged_by, without_claims
-from judge_eval.runs.folder.records import Aggregate, Manifest, Status, Tally, TraceResult
+from judge_eval.registry import parts_of, stated_of
+from judge_eval.runs.folder.describing import (
+    backends_by_route,
+    cascaded,
+    imported_from,
+    judged_by,
+    models_of,
+    prompt_of,
+    without_claims,
+)
+from judge_eval.runs.folder.records import Aggregate, Manifest, Retrieval, Status, Tally, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import needs_total
-from judge_eval.runs.scoring.missedclaims import ClaimsMissed, missed_claims
+from judge_eval.runs.scoring.missedclaims import ClaimsMissed, MissedClaim, missed_claims
 from judge_eval.safe_text import counted, interval, public_url, shortened
 from judge_eval.schema import Chunk, Outcome
+from judge_eval.stats import proportion_interval
 from judge_eval.views.blocks import (
     Cell,
     Column,
@@ -33,10 +44,14 @@ from judge_eval.views.blocks import (
     view_of,
 )
 from judge_eval.views.claims import vital_word
+from judge_eval.views.missing import missing_sections
 from judge_eval.views.ordering import Picked
 from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.slices import slices_of_run
 from judge_eval.views.tones import Tone
+
+if TYPE_CHECKING:
+    from judge_eval.study.members import VarianceSplit
 
 MOST_GROUPS = 3
 """How many groups of traces with more failures than others are named."""
@@ -57,6 +72,7 @@ def summary_view(run: Run) -> View:
         "run",
         (
             Section("title", title),
+            *missing_sections(run),
             *figure_sections(m),
             *reranker_sections(run),
             *claim_sections(run),
@@ -88,6 +104,7 @@ def terminal_view(run: Run, page: str | None = None) -> View:
         "run",
         (
             described,
+            *missing_sections(run),
             *reranker_sections(run),
             metrics,
             *slices_of_run(run),
@@ -99,16 +116,18 @@ def terminal_view(run: Run, page: str | None = None) -> View:
 def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str]]) -> View:
     """List runs; below them the folders that cannot be read, each with the reason."""
     counts: TableColumns = [("traces", "count"), ("failed", "count")]
-    columns: TableColumns = ["id", "started (UTC)", "status", *counts, "first metric", "label", "tags"]
+    columns: TableColumns = ["id", "started (UTC)", "status", *counts, "first metric"]
+    columns += [Column("judge", cut=44), "label", "tags"]
     rows: list[tuple[Cell, ...]] = []
     for m in manifests:
         name, first = next(iter(m.aggregates.items()), ("", None))
         score = f"{name} {first.shown} {interval(first.interval)}" if first else ""
         status, failed = Toned(m.status, status_tone(m.status)), Toned(m.tally.failed_verdicts or None, "bad")
         started = f"{m.created:%Y-%m-%d %H:%M}"
-        rows.append((m.id[:8], started, status, m.tally.traces, failed, score, m.label or "", ", ".join(m.tags)))
+        judge = ", ".join(filter(None, (models_of(m).rstrip("/"), prompt_of(m))))
+        rows.append((m.id[:8], started, status, m.tally.traces, failed, score, judge, m.label or "", ", ".join(m.tags)))
     for folder, reason in unreadable:
-        rows.append((folder[:40], "", Toned("unreadable", "bad"), None, None, "", reason, ""))
+        rows.append((folder[:40], "", Toned("unreadable", "bad"), None, None, "", "", reason, ""))
     return table_view(columns, rows)
 
 
@@ -123,7 +142,7 @@ def metrics_table(aggregates: Mapping[str, Aggregate], pooled: bool = False) -> 
     # `pooled`: whether what exists is what a pool of runs holds.
     numbers: TableColumns = [("mean", "number"), ("95% interval", "interval"), ("n", "count")]
     rows: list[tuple[Cell, ...]] = [
-        (of_pool(name) if pooled else name, a.mean if a.headline == "mean" else a.shown, a.interval, a.n)
+        (of_pool(name) if pooled else name, a.mean if a.headline == "mean" else a.shown, a.interval, a.n + a.n_expected)
         for name, a in aggregates.items()
     ]
     if any(a.n_failed for a in aggregates.values()):
@@ -157,7 +176,23 @@ def remarks_of(m: Manifest) -> list[Remark]:
     """Return everything that a reader of a run's numbers should know, the gravest first."""
     # Every medium shows all of it; what is added here appears in each of them.
     cascade = (Remark("cascade", text, "plain") for text in cascaded(m))
-    return [*_failures(m), *_doubts(m), *_data(m), *_reranking(m), *cascade]
+    return [*_failures(m), *_doubts(m), *_data(m), *_unanswerable(m), *_reranking(m), *cascade]
+
+
+def incomplete_line(m: Manifest, max_failures: int = 0) -> str | None:
+    """Say why a run is incomplete; None if it is not.
+
+    Args:
+        m: The run's manifest.
+        max_failures: How many failed verdicts are allowed; those of chunks without text are not counted.
+    """
+    whys = []
+    if m.tally.open_verdicts > max_failures:
+        whys.append(f"{counted(m.tally.open_verdicts, 'verdict')} failed, --max-failures is {max_failures:,}")
+    retrieval = m.dataset.retrieval
+    if retrieval is not None and retrieval.failed:
+        whys.append(f"the retriever failed for {counted(retrieval.failed, 'question')}")
+    return f"incomplete: {'; '.join(whys)}" if whys else None
 
 
 def _failures(m: Manifest) -> Iterator[Remark]:
@@ -173,6 +208,12 @@ def _failures(m: Manifest) -> Iterator[Remark]:
         else:
             effect = "these traces count with an expected value; the intervals cover all values they could have"
         yield Remark("failures", f"{verdicts} failed in {traces} ({whys}); {effect}", "bad")
+    if t.example is not None:
+        e = t.example
+        chunk = f"chunk {shortened(e.chunk_id, 60)} of trace {shortened(e.trace_id, 60)}"
+        share = f"{e.count:,} of {t.failed_verdicts:,}"
+        detail = f": {e.detail}" if e.detail else ""
+        yield Remark("example", f"most frequent reason: {e.why} ({share}), first in {chunk}{detail}", "bad")
     if empty := t.failures.get("empty"):
         have = "1 chunk has" if empty == 1 else f"{empty:,} chunks have"
         yield Remark(
@@ -205,12 +246,35 @@ def _doubts(m: Manifest) -> Iterator[Remark]:
             f"{have} more relevant verdicts than relevant_total says ({names}); those found are counted",
         )
 
-    if m.backend.get("provider") == "local" and "calibration" not in m.judge:
+    asked = [m.judge, *parts_of(m.judge)]
+    if any(judge.get("contract") == "verdict" for judge in asked) and "calibration" not in m.judge:
+        yield Remark("uncalibrated", _of_single_tokens(m))
+    model = f"{m.backend.get('provider')}/{m.backend.get('model')}"
+    served = m.backend.get("base_url")  # what a server's models give is not looked up
+    if not served and "calibration" not in m.judge and stated_of(model).uncalibrated:
+        params = m.backend.get("params")
+        score = "cosine" if isinstance(params, dict) and "pooling" in params else "probability"
         yield Remark(
             "uncalibrated",
-            f"local/{m.backend['model']} counts a chunk as relevant from a probability of 0.5, which nobody has "
+            f"{model} counts a chunk as relevant from a {score} of 0.5, which nobody has "
             "calibrated; labels (`calibrate`) or a cascade (`cascade fit`) tell what its probabilities are worth",
         )
+
+
+def _of_single_tokens(m: Manifest) -> str:
+    params = [backend.get("params") for backend in backends_by_route(m.backend).values()]
+    if "logprobs" in m.tally.dropped or not any(isinstance(each, dict) and "logprobs" in each for each in params):
+        return "verdicts are single tokens; the server gives no log-probabilities, so the token is the verdict"
+    scale = m.judge.get("scale")
+    if isinstance(scale, dict) and scale.get("maximum") != 1:
+        return (
+            f"verdicts are single tokens: a chunk is relevant from grade {scale.get('relevant')}, which says little "
+            "until labels set a threshold (`calibrate`)"
+        )
+    return (
+        "verdicts are single tokens: a chunk is relevant from P(true) = 0.5, which means nothing until labels set a "
+        "threshold (`calibrate`); without log-probabilities the token is the verdict"
+    )
 
 
 def _data(m: Manifest) -> Iterator[Remark]:
@@ -220,6 +284,8 @@ def _data(m: Manifest) -> Iterator[Remark]:
         yield Remark("unmatched", f"{are} of chunks that the data do not hold; nothing was made of them")
     if isinstance(applied := m.judge.get("calibration"), dict):
         what = [f"relevant from {applied['threshold']}"] if "threshold" in applied else []
+        if "probability" in applied:
+            what = [f"relevant from a probability of {applied['probability']:.4g}"]
         what += ["probabilities"] if "method" in applied else []
         labels = f"{applied.get('traces')} labelled traces of run {applied.get('run')}"
         yield Remark("calibration", f"calibrated: {' and '.join(what)} by {labels}")
@@ -240,13 +306,43 @@ def _data(m: Manifest) -> Iterator[Remark]:
     yield from (Remark("without_claims", text) for text in without_claims(undefined, "the mean"))
     if skipped := m.dataset.skipped:
         yield Remark("skipped", f"{counted(skipped, 'invalid record was', 'invalid records were')} skipped")
+    if (retrieval := m.dataset.retrieval) is not None:
+        yield from _retrieval(retrieval)
     yield from (Remark("data", text) for text in m.dataset.remarks)
     if m.tally.dropped:
         yield Remark("dropped", f"the server does not take: {', '.join(m.tally.dropped)}", "plain")
 
 
+def _retrieval(retrieval: Retrieval) -> Iterator[Remark]:
+    took = ""
+    if retrieval.seconds is not None:
+        took = f" in {retrieval.seconds[0]:.3f} s (p50), {retrieval.seconds[1]:.3f} s (p95)"
+    yield Remark(
+        "retrieval", f"{retrieval.retriever} answered {counted(retrieval.questions, 'question')}{took}", "plain"
+    )
+    if retrieval.failed:
+        named = "; ".join(retrieval.failures) + ("; ..." if retrieval.failed > len(retrieval.failures) else "")
+        of = f"{retrieval.failed} of {counted(retrieval.questions, 'question')}"
+        yield Remark("retriever failed", f"the retriever failed for {of}, which are in no mean ({named})")
+
+
+def _unanswerable(m: Manifest) -> Iterator[Remark]:
+    if (u := m.unanswerable) is None:
+        return
+    share = proportion_interval(u.empty, u.traces).interval
+    have = "1 unanswerable question" if u.traces == 1 else f"{u.traces:,} unanswerable questions"
+    text = f"{have}, in no mean: nothing returned for {u.empty:,} ({u.empty / u.traces:.3f} {interval(share)})"
+    text += f"; {u.chunks / u.traces:.1f} chunks on average"
+    if u.accepted is None:
+        text += "; nobody was asked about them"
+    elif u.accepted:
+        which = "1 has a chunk" if u.accepted == 1 else f"{u.accepted:,} have a chunk"
+        text += f"; {which} that was accepted: wrong flag or fooled judge, see `show`"
+    yield Remark("unanswerable", text, "plain")
+
+
 def _reranking(m: Manifest) -> Iterator[Remark]:
-    if (r := m.reranking) is None:
+    if (r := m.reranking) is None or m.dataset.search is not None:
         return
     if r.perfect - r.mean < 0.0005:
         gain = f"a perfect reranker of the same chunks would gain nothing: {r.metric} is {r.mean:.3f}"
@@ -256,8 +352,9 @@ def _reranking(m: Manifest) -> Iterator[Remark]:
     if r.nothing_relevant:
         none = f"{r.nothing_relevant:,} of {counted(r.traces, 'trace')}"
         lost = f"; {1 - r.perfect:.3f} is lost because nothing relevant was retrieved ({none})"
+    elsewhere = m.unanswerable.traces if m.unanswerable else 0
     some = f"; this is of the {counted(r.traces, 'trace')} without a failed verdict"
-    yield Remark("reranking", gain + lost + (some if r.traces < m.tally.traces else ""), "plain")
+    yield Remark("reranking", gain + lost + (some if r.traces < m.tally.traces - elsewhere else ""), "plain")
 
 
 def took(t: Tally) -> str:
@@ -269,6 +366,12 @@ def took(t: Tally) -> str:
         parts.append(f"${t.cost:.4f}")
     if t.retries:
         parts.append(counted(sum(t.retries.values()), "retry", "retries"))
+    if t.killed or t.lost:
+        times = "once" if t.killed == 1 else f"{t.killed} times"
+        which = "calls in flight then, and of the last second before, are in no figure"
+        if t.lost is not None:
+            which = f"up to {counted(t.lost, 'more call')} may have been paid"
+        parts.append(f"{f'killed {times}' if t.killed else 'workers died'}: {which}")
     if refused := t.cache.get("refused"):
         parts.append(f"{counted(refused, 'row')} of the cache refused")
     if beside := t.cache.get("beside"):
@@ -284,16 +387,37 @@ def claim_sections(run: Run, most: int = MOST_MISSED, *, tags: bool = False) -> 
     # `tags` lists what is covered by tag, in place of the claims.
     missed = missed_claims(run.results)
     if missed is not None:
-        sentence = Sentence(missed.sentence, "doubtful" if missed.counts.missed else "plain")
+        sentence = Sentence(covered_sentence(missed), "doubtful" if missed.counts.missed else "plain")
         table = _cover_by_tag(missed) if tags else _missed_most(missed, most)
         yield Section("claims", (sentence, *([table] if table.rows or table.more else [])))
+
+
+def covered_sentence(missed: ClaimsMissed) -> str:
+    """Say how many claims are covered, and what is not known of them."""
+    counts, vital = missed.counts, missed.vital
+    covered = f"{counts.covered:,} of {counts.known:,} claims covered"
+    notes = [f"vital: {vital.covered:,} of {vital.known:,}"]
+    notes += [f"{counts.partly:,} partly covered"] if counts.partly else []
+    notes += [f"{counts.unknown:,} more not known, as verdicts are missing"] if counts.unknown else []
+    notes += [f"{missed.contradicted:,} contradicted by a chunk"] if missed.contradicted else []
+    notes += [f"{counted(missed.without_claims, 'trace')} without a claim"] if missed.without_claims else []
+    notes += [f"{counted(missed.not_judged, 'trace')} not judged by claims"] if missed.not_judged else []
+    return f"{covered} ({'; '.join(notes)})"
+
+
+def missed_frequency(claim: MissedClaim) -> str:
+    """Say how often a claim is missed: `in 3 of 4 traces (1 partly covered; 1 more not known)`."""
+    counts = claim.counts
+    notes = [f"{counts.partly} partly covered"] if counts.partly else []
+    notes += [f"{counts.unknown} more not known"] if counts.unknown else []
+    return f"in {counts.missed} of {counted(counts.known, 'trace')}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def claim_blocks(missed: ClaimsMissed) -> Iterator[ViewBlock]:
     """Yield the claims of a run in full: what is covered, all that the record lists as missed, each tag."""
     count = counted(missed.distinct, "claim")
     head = f"{count} missed, the most missed first" if missed.distinct else "No claim is known to be missed"
-    yield from (Sentence(missed.sentence), Sentence(head, "strong"))
+    yield from (Sentence(covered_sentence(missed)), Sentence(head, "strong"))
     if missed.missed:
         yield _missed_most(missed, len(missed.missed))
     if missed.tags:
@@ -304,7 +428,7 @@ def claim_blocks(missed: ClaimsMissed) -> Iterator[ViewBlock]:
 def _missed_most(missed: ClaimsMissed, most: int) -> TableBlock:
     columns: TableColumns = ["missed most", "kind", Column("claim", cut=70), "traces", Column("question", wide=True)]
     rows = [
-        (claim.frequency, vital_word(claim.vital), claim.text, IdList(claim.traces), claim.query)
+        (missed_frequency(claim), vital_word(claim.vital), claim.text, IdList(claim.traces), claim.query)
         for claim in missed.missed[:most]
     ]
     left = missed.distinct - len(rows)
@@ -419,6 +543,15 @@ def cache_view(place: str | Path, *, shared: bool, hits: int) -> View:
     return View("cache", (Section("cache", tuple(map(Sentence, lines))),))
 
 
+def variance_sentence(split: "VarianceSplit") -> str:
+    """Say where the uncertainty of a mean comes from."""
+    parts = f"{split.by_traces:.0%} traces, {split.by_judge:.0%} judge, {split.residual:.0%} residual"
+    advice = "more traces help, more samples hardly do"
+    if split.by_judge + split.residual > 0.5:
+        advice = "more samples help as much as more traces" if split.by_judge <= 0.5 else "more samples help"
+    return f"the variance of the mean {split.metric} over {split.traces:,} traces is {parts}: {advice}"
+
+
 def shown_place(place: str | Path) -> str:
     """Return a place as people write it: `~` for the home folder, relative below this one, no password."""
     if isinstance(place, str):
@@ -453,5 +586,5 @@ def member_sections(run: Run) -> Iterator[Section]:
     flips = f"flips: {panel.flips.text} of {panel.chunks} chunks"
     sentence = f"{flips}; ordinal alpha {panel.alpha.text}; kappa {kappas}"
     split = variance_split(run)
-    more = () if split is None else (Sentence(split.sentence),)
+    more = () if split is None else (Sentence(variance_sentence(split)),)
     yield Section("members", (make_table("members", columns, rows), Sentence(sentence), *more))

@@ -5,38 +5,61 @@ from collections.abc import Iterator, Sequence
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices, unsliced
 from judge_eval.safe_text import counted
-from judge_eval.views.blocks import Section, Sentence, TableColumns, Toned, make_table
+from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, Toned, make_table
 
 SLICES = "Slices: by tag, language, length, source"
 """What a page calls them."""
 MOST_SLICES = 100
-"""How many slices are listed, those that differ first if there are more."""
+"""How many slices of a figure are listed, those that differ first if there are more."""
+_NAMED = 3
+"""How many slices that differ a folded section names."""
 
 
 def slice_sections(figures: Sequence[SliceFigure], against: str = "the other traces") -> Iterator[Section]:
-    """List slices; those that differ are set off. Without any there is nothing to say."""
+    """List slices, of a comparison a table for each metric; those that differ are set off."""
     if not figures:
         return
-    changes = all(f.mean == f.difference for f in figures)  # of a comparison: the mean is the difference
-    means: TableColumns = [] if changes else [("mean", "number")]
-    columns: TableColumns = ["by", "slice", "figure", ("n", "count"), *means, ("difference", "signed")]
-    columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), "verdict"]
+    tested = sum(f.p is not None for f in figures)
+    apart = [figures]
+    if figures[0].wins is not None:
+        apart = [[f for f in figures if f.figure == name] for name in dict.fromkeys(f.figure for f in figures)]
+    tables = [_table(each, tested) for each in apart]
+    words = f"Slices against {against}; fewer than {FEWEST} traces, or too little power to see .05, cannot say."
+    if any(f.verdict == "not tested" for f in figures):
+        words += (
+            " Of a kind with more than 20 values those five are shown, without a test, whose traces lost most in sum; "
+            "--by tests them all."
+        )
+    if any(f.by == "language" and f.name.startswith("(") for f in figures):
+        words += " A script in brackets is guessed from the question, because the trace states no language."
+    differ = dict.fromkeys(f"{f.by} {f.name}" for f in figures if f.verdict == "differs")
+    some = ", ".join(list(differ)[:_NAMED]) + (", ..." if len(differ) > _NAMED else "")
+    count = sum(f.verdict == "differs" for f in figures)
+    folded = f"{counted(len(figures), 'figure')} by slice, {count} differ{some and ': '}{some}"
+    yield Section("slices", (*tables, Sentence(words)), folded)
+
+
+def _table(figures: Sequence[SliceFigure], tested: int) -> TableBlock:
+    changes = figures[0].wins is not None  # of a comparison: the mean is the difference
+    columns: TableColumns = ["by", "slice", "figure", ("n", "count")]
+    columns += [] if changes else [("mean", "number")]
+    columns += [("difference", "signed"), ("95% interval", "signed interval"), ("p (Holm)", "p")]
+    columns += [("win/tie/loss", "counts"), "verdict"] if changes else ["verdict"]
     listed = list(figures)
     if len(listed) > MOST_SLICES:
         listed.sort(key=lambda f: (2.0 if f.p is None else f.p, -f.n))
-    rows = [
-        (
-            *(f.by, f.name, f.figure, f.n, *(() if changes else (f.mean,)), f.difference, f.interval, f.p),
-            Toned(f.verdict, "strong" if f.verdict == "differs" else "plain"),
-        )
-        for f in listed[:MOST_SLICES]
-    ]
-    words = f"Slices against {against}; fewer than {FEWEST} traces, or too little power to see .05, cannot say."
-    if any(f.by == "language" and f.name.startswith("(") for f in figures):
-        words += " A script in brackets is guessed from the question, because the trace states no language."
-    differ = sum(f.verdict == "differs" for f in figures)
-    table = make_table("slices", columns, rows, len(listed) - len(rows), "slices")
-    yield Section("slices", (table, Sentence(words)), f"{counted(len(figures), 'figure')} by slice, {differ} differ")
+    rows: list[tuple[Cell, ...]] = []
+    for f in listed[:MOST_SLICES]:
+        name = f.name if not f.same else f"{f.name} (= {', '.join(f.same)})"
+        mean: tuple[Cell, ...] = () if changes else (f.mean,)
+        wins, losses = f.wins or 0, f.losses or 0
+        counts = (f"{wins}/{f.n - wins - losses}/{losses}",) if changes else ()
+        verdict: str = f.verdict
+        if verdict == "not confirmed" and tested > 1:
+            verdict = f"not shown after correction for {tested:,} figures"
+        shown = Toned(verdict, "strong" if f.verdict == "differs" else "plain")
+        rows.append((f.by, name, f.figure, f.n, *mean, f.difference, f.interval, f.p, *counts, shown))
+    return make_table("slices", columns, rows, len(listed) - len(rows), "slices")
 
 
 def slices_of_run(run: Run) -> Iterator[Section]:

@@ -69,6 +69,7 @@ def notebook_trace(result: TraceResult) -> View:
 def _opening(result: TraceResult) -> Iterator[ViewBlock]:
     trace = result.trace
     yield Sentence(one_line(f"trace {result.trace_id}"), "strong")
+    yield from (_named(turn.role, turn.content) for turn in trace.history)
     for name, text in (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer)):
         if text:
             yield _named(name, text)
@@ -190,6 +191,7 @@ def failures_in_words(result: TraceResult) -> str:
 def brief_lines(result: TraceResult) -> Iterator[str]:
     """Write a trace in short lines: strip and scores, its question, a verdict and a text for each rank."""
     yield f"trace {one_line(result.trace_id)}  {strip(result.outcomes)}  {scores_line(result.scores)}"
+    yield from (f"  {turn.role}: {_brief(turn.content)}" for turn in result.trace.history)
     yield f"  query: {_brief(result.trace.query)}"
     if result.trace.reference:
         yield f"  reference: {_brief(result.trace.reference)}"

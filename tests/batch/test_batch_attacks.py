@@ -57,6 +57,7 @@ def test_replies_have_the_names_that_an_import_writes(name: str, data: Path, tmp
         assert "batch.json" in call("batch", "import", tmp_path / "b", "-q", code=2).output
 
 
+@pytest.mark.slow
 def test_no_link_in_the_folder_is_followed(data: Path, tmp_path: Path, secret: Path) -> None:
     """A link in the place of a part, of replies, of a round or of `batch.json` is refused."""
     with BatchServer() as server:
@@ -91,6 +92,7 @@ def test_no_link_in_the_folder_is_followed(data: Path, tmp_path: Path, secret: P
         assert "link" in call("batch", "status", folder, code=2).output
 
 
+@pytest.mark.slow
 def test_a_changed_part_is_not_ordered(data: Path, tmp_path: Path) -> None:
     """A part that was cut, or got other lines, differs from what was recorded: it is not uploaded."""
     with BatchServer() as server:

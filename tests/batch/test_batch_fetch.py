@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.batch import orders
+from judge_eval.batch.openai_batches import OpenAIBatches
+from judge_eval.batch.replies import read_line
 from judge_eval.batch.state import Folder
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
@@ -105,3 +108,57 @@ def test_wait_fetches_when_the_batch_has_ended(tmp_path: Path, data: Path) -> No
         assert (
             json.loads(call("batch", "status", folder, "--json").output)["rounds"][0]["parts"][0]["phase"] == "fetched"
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("torn", [False, True], ids=["half", "torn"])
+def test_a_file_without_all_its_lines_is_not_taken(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    """Half a file of replies, or one whose last line is torn, buys nothing again; when it is whole it is fetched."""
+    monkeypatch.setattr(orders, "_PAUSE", 0.0)
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with BatchServer() as server:
+        export(server, data, folder)
+        call("batch", "submit", folder)
+        (name,) = {batch["output_file_id"] for batch in server.batches.values()}
+        whole = server.files[name]
+        lines = whole.splitlines(keepends=True)
+        server.files[name] = whole[:-9] if torn else b"".join(lines[: len(lines) // 2])
+        told = " ".join(call("batch", "fetch", folder, code=2).output.split())
+        words = "is torn" if torn else f"the server says {len(lines)} answers, and its files hold {len(lines) // 2}"
+        assert words in told
+        assert "`batch fetch` tries it again" in told
+        server.files[name] = whole
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--finish", "batch", "--out", out)
+        assert set(server.paid.values()) == {1}
+        assert len(server.batches) == 1
+    assert newest(out).manifest.tally.failed_verdicts == 0
+
+
+@pytest.mark.slow
+def test_two_replies_to_one_request_are_an_error_of_it(tmp_path: Path, data: Path) -> None:
+    """A `custom_id` that occurs twice in a file with two replies fails; a repeated line does not."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with BatchServer() as server:
+        export(server, data, folder)
+        call("batch", "submit", folder)
+        (name,) = {batch["output_file_id"] for batch in server.batches.values()}
+        lines = server.files[name].splitlines(keepends=True)
+        other = lines[0].replace(b"It states", b"It really states")
+        assert other != lines[0]
+        server.files[name] = b"".join([*lines, other, lines[1]])
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--finish", "batch", "--out", out, "--max-failures", "1000")
+        assert set(server.paid.values()) == {1}
+    tally = newest(out).manifest.tally
+    assert tally.failures == {"unparsable": tally.failed_verdicts}
+    assert tally.failed_verdicts >= 1
+
+
+def test_a_key_twice_in_a_line_is_no_reply() -> None:
+    """Readers would take different values of it."""
+    line = b'{"custom_id": "%s", "response": {"status_code": 200, "body": {}}}' % (b"ab" * 32)
+    assert read_line(line, OpenAIBatches.reply) is not None
+    assert read_line(line.replace(b'"body": {}', b'"body": {}, "body": {"a": 1}'), OpenAIBatches.reply) is None

@@ -43,6 +43,7 @@ def test_batch_gives_the_online_run(tmp_path: Path, data: Path) -> None:
             assert len(held.known.rounds[0].parts) == 4
 
 
+@pytest.mark.slow
 def test_a_verdict_names_the_request_that_brought_it(tmp_path: Path, data: Path) -> None:
     """As online, the server's name of the request stands in the run; a repair's verdict names the repair."""
     with BatchServer(verdict=moody) as server:
@@ -142,6 +143,7 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         assert not set(server.paid) & {json.dumps(json.loads(line)["body"]) for line in requests}
 
 
+@pytest.mark.slow
 def test_the_cache_is_found_from_any_folder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache that was named as seen from one folder is the same cache at later steps in another."""
     (tmp_path / "elsewhere").mkdir()
@@ -193,6 +195,7 @@ def test_an_imported_run_says_what_the_batch_took(
     assert tally.cost == (None if price is None else pytest.approx(tokens * price / 2))
 
 
+@pytest.mark.slow
 def test_the_key_may_be_printed_by_a_command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each verb that asks the server has the key printed; a key that does not say its end is renewed."""
     monkeypatch.delenv("OPENAI_API_KEY")

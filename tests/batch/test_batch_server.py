@@ -85,6 +85,7 @@ def test_a_redirect_names_both_hosts() -> None:
     assert not elsewhere.requests
 
 
+@pytest.mark.slow
 def test_replies_are_bounded() -> None:
     """An endless reply, one in gzip and one that drips end as errors of the call."""
 
@@ -126,6 +127,7 @@ def test_a_file_of_results_may_be_larger(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sound"), WIRES)
 def test_odd_answers_about_batches(tmp_path: Path, kind: type[Remote], sound: dict[str, Any]) -> None:
     """Whatever a server says of a batch, and however, is a batch or an error of the package's own."""

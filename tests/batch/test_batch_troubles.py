@@ -49,6 +49,7 @@ def test_steps_without_a_batch_say_what_to_do(tmp_path: Path, data: Path, monkey
     assert call("batch", "import", tmp_path, "--finish", "never", code=2)
 
 
+@pytest.mark.slow
 def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data: Path) -> None:
     """Nothing is written to submit; what the export was told to compute is what the import computes."""
     with BatchServer() as server:
@@ -65,6 +66,7 @@ def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data:
     assert newest(tmp_path / "runs").manifest.metrics == ("P@2", "MRR")
 
 
+@pytest.mark.slow
 def test_a_batch_that_goes_on_keeps_its_prompts(tmp_path: Path, data: Path) -> None:
     """A batch whose settings name a prompt without a version goes on with the version of its judge."""
     with BatchServer() as server:
@@ -83,6 +85,7 @@ def test_a_batch_that_goes_on_keeps_its_prompts(tmp_path: Path, data: Path) -> N
         assert set(server.paid.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_batch_keeps_its_policy(tmp_path: Path, data: Path) -> None:
     """What was exported with --evidence required is imported so."""
 
@@ -124,6 +127,7 @@ def test_a_second_batch_is_named_and_cancelled(tmp_path: Path, data: Path) -> No
         assert server.batches["batch-1"]["status"] == "cancelling"
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_cancelled_brings_what_it_has(tmp_path: Path, data: Path) -> None:
     """A batch is cancelled by its id; what it had answered is fetched, and the rest is open."""
     with BatchServer(polls=1000, status=lambda number: "ok" if number < 5 else "missing") as server:

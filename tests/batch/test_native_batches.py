@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from judge_eval.batch import orders
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.batch_server import BatchServer
 from tests.support.batching import call, moody, new_cache, newest, same_results
 from tests.support.killing import Killer
-from tests.support.native_batches import GeminiBatchServer, MessageBatchServer
+from tests.support.native_batches import GeminiBatchServer, MessageBatchServer, Native
 
 WIRES = [(MessageBatchServer, "anthropic/m"), (GeminiBatchServer, "gemini/m")]
 wires = pytest.mark.parametrize(("kind", "model"), WIRES, ids=["anthropic", "gemini"])
@@ -75,6 +76,34 @@ def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[B
         assert newest(out).manifest.tally.failed_verdicts == 0
 
 
+@wires
+@pytest.mark.parametrize("torn", [False, True], ids=["half", "torn"])
+def test_a_file_without_all_its_lines_is_not_taken(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Native], model: str, torn: bool
+) -> None:
+    """Half a file of results, or one whose last line is torn, buys nothing again; when it is whole it is fetched."""
+    monkeypatch.setattr(orders, "_PAUSE", 0.0)
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with kind() as server:
+        export(server, model, data, folder)
+        call("batch", "submit", folder)
+        server.sent = _half if not torn else lambda whole: whole[:-9]
+        told = " ".join(call("batch", "fetch", folder, code=2).output.split())
+        assert ("is torn" if torn else "the server says ") in told
+        assert "`batch fetch` tries it again" in told
+        server.sent = bytes
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--finish", "batch", "--out", out)
+        assert set(server.paid.values()) == {1}
+        assert len(server.batches) == 1
+    assert newest(out).manifest.tally.failed_verdicts == 0
+
+
+def _half(whole: bytes) -> bytes:
+    lines = whole.splitlines(keepends=True)
+    return b"".join(lines[: len(lines) // 2])
+
+
 @most
 def test_a_declined_form_is_named(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
     """A 400 about the form of every line is told with the server's words at the import."""
@@ -105,6 +134,7 @@ def test_cancelling(tmp_path: Path, data: Path, kind: type[BatchServer], model: 
         assert set(server.paid.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_lost_order_without_a_name_is_settled_by_the_user(tmp_path: Path, data: Path) -> None:
     """Message Batches carry no name: `submit` lists what may be it, and orders nothing until it is told."""
     folder, other = tmp_path / "batch", tmp_path / "other"

@@ -65,6 +65,7 @@ def test_imports_that_fail_leave_one_run(tmp_path: Path, data: Path) -> None:
         assert manifest.status == "done"
 
 
+@pytest.mark.slow
 def test_the_reason_of_an_unreadable_reply_stays(tmp_path: Path, data: Path) -> None:
     """Where no repair is asked for, the verdict is missing because its reply could not be read."""
     with BatchServer(verdict=moody) as server:

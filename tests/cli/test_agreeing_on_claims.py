@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.claim_fixtures import CELLS, CLAIMS
 from tests.support.desk import Desk
 
 
+@pytest.mark.slow
 def test_the_command_line(desk: Desk) -> None:
     """`agree RUN cells.jsonl` knows the file by its shape, and prints figures, levels and recall."""
     assert desk("run", CLAIMS, "--mode", "claims", "--model", "fake/overlap", "-q").code in (0, 3)

@@ -53,6 +53,7 @@ def changed(**fields: Any) -> dict[str, Any]:
         (changed(title="Opening hours"), (), "title: from character 1 on, 'Hours' there"),
         (changed(title=None), (), "title: one there, none here"),
         (changed(reference="At ten."), (), "reference: from character 4 on"),
+        (changed(history=["Hello.", "Hello, how can I help?"]), (), "history: none there, one here"),
         (TRACE, ("--prompt", "support/graded"), "prompt: support/binary@2 there, support/graded@2 here"),
     ],
 )

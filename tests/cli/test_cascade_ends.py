@@ -18,6 +18,7 @@ from tests.support.chat_faults import Faults
 from tests.support.command import Shell
 from tests.support.desk import Desk
 from tests.support.serving import ask
+from tests.support.stages import stages_file
 from tests.support.unsure_server import GOLD, UnsureServer, dataset
 
 MODELS = ("--cascade", "openai/cheap", "--strong-model", "openai/strong")
@@ -127,6 +128,14 @@ def test_a_sample_is_of_labelled_traces_alone(desk: Desk, server: UnsureServer) 
     result = desk("cascade", "fit", bare, *MODELS, "--labels", half, **KEY)
     assert result.code == 2
     assert "--labels needs --target labels" in result.err
+    split = desk.folder / "split.csv"
+    rows = [f"{row['id']},c1,{vote},{by}" for row in read(bare)[:30] for by, vote in (("Anna", 0), ("Ben", 1))]
+    agreed = [f"{row['id']},c1,1,Anna" for row in read(bare)[30:]]
+    split.write_text("\n".join(["trace_id,chunk_id,label,by", *rows, *agreed]) + "\n", encoding="utf-8")
+    note = "30 chunks left out: as many people find them relevant as not"
+    assert note in desk(*call, split, "--dry-run", **KEY).out
+    tight = desk(*call, split, "--alpha", "0.01", **KEY)
+    assert (tight.code, note in " ".join(tight.err.split())) == (2, True)
     assert server.counts["calls"] == 0
 
 
@@ -134,7 +143,8 @@ def test_a_sample_is_of_labelled_traces_alone(desk: Desk, server: UnsureServer) 
 def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
     """Whole traces are read once each, single chunks by the strong judge; the file makes the same judge."""
     data = dataset(desk.folder / "traces.jsonl", 150)
-    file = refit(desk, server, data, "--cascade-mode", "listwise")
+    stages = stages_file(desk.folder, {"model": "openai/cheap", "mode": "listwise"}, "openai/strong")
+    file = refit(desk, server, data, "--judge", stages)
     assert (file.cheap.mode, file.strong.mode) == ("listwise", "pointwise")
     assert (file.cheap.prompt, file.strong.prompt) == ("listwise/support/binary@2", "support/binary@2")
     asked = [body for body in server.calls if body["model"] == "cheap"]
@@ -164,9 +174,6 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
                 assert outcome.side_confidence is not None
                 assert outcome.side_confidence >= file.fit.threshold
     assert "on data like the 150 traces" in output.out
-    output = desk("run", data, "--judge", "cascade.json", "--cascade-mode", "pointwise", **KEY)
-    assert output.code == 2
-    assert "(`--cascade-mode pointwise`): cascade.json says listwise; leave one of the two out" in output.err
 
 
 @contextmanager
@@ -264,6 +271,6 @@ def test_serve_refuses_what_run_refuses(tmp_path: Path) -> None:
     result = shell("serve", "--port", "0", "--judge", "two.toml", **KEY)
     assert result.code == 2
     assert "the cascade has no threshold" in result.err
-    result = shell("serve", "--port", "0", "--model", "fake/overlap", "--explain-positives")
+    result = shell("serve", "--port", "0", "--model", "fake/overlap", "--cascade-threshold", "0.9")
     assert result.code == 2
     assert "not a flag of `judge-eval serve`: describe the judge in a file, --judge FILE" in result.err

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 from tests.support.desk import Desk
+from tests.support.stages import stages_file
 from tests.support.unsure_server import dataset
 
-FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--strong-model", "fake/overlap")
+
+def fakes(desk: Desk) -> tuple[object, ...]:
+    """Name two offline judges by a judge file, the first of which gives probabilities."""
+    return "--judge", stages_file(desk.folder, {"model": "fake/overlap", "mode": "decision"}, "fake/overlap")
 
 
 def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
@@ -21,16 +25,16 @@ def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
 def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
     """Nothing is judged by a threshold that nobody named; a named one is said to have no guarantee."""
     data = dataset(desk.folder / "traces.jsonl", 4)
-    result = desk("run", data, *FAKES)
+    result = desk("run", data, *fakes(desk))
     assert result.code == 2
     assert "cascade fit" in result.err
-    result = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
+    result = desk("run", data, *fakes(desk), "--cascade-threshold", "0.9")
     assert result.code == 0
     assert "the threshold was named, not fitted" in result.out
-    assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
-    result = desk("run", data, "--model", "fake/overlap", "--explain-positives")
+    assert desk("run", data, *fakes(desk), "--cascade-threshold", "0.905").code == 2
+    result = desk("run", data, "--model", "fake/overlap", "--cascade-threshold", "0.9")
     assert result.code == 2
-    assert "(`--explain-positives`) is for a cascade" in result.err
+    assert "(`--cascade-threshold`) is for a cascade" in result.err
 
 
 def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
@@ -51,7 +55,7 @@ def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
     data = dataset(desk.folder / "traces.jsonl", 6)
     limit = ("--fail-under", "AP@5=0.0", "-q", "-o")
     for name in ("gate.xml", "gate.md"):
-        assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", *limit, name).code == 0
+        assert desk("run", data, *fakes(desk), "--cascade-threshold", "0.9", *limit, name).code == 0
         assert "the threshold was named, not fitted: nothing bounds" in (desk.folder / name).read_text()
         assert desk("run", data, "--model", "fake/overlap", *limit, name).code == 0
         assert "cascade" not in (desk.folder / name).read_text()
@@ -61,7 +65,7 @@ def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
     """Runs of a cascade and of a plain judge are told apart in one sentence; its stages are no members."""
     data = dataset(desk.folder / "traces.jsonl", 6)
     assert desk("run", data, "--model", "fake/overlap", "--label", "plain").code == 0
-    assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", "--label", "two").code == 0
+    assert desk("run", data, *fakes(desk), "--cascade-threshold", "0.9", "--label", "two").code == 0
     result = desk("compare", "label:plain", "label:two")
     assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in result.out
     assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in result.out

@@ -16,6 +16,7 @@ from tests.support.chat_faults import Faults
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.golden import check_golden
+from tests.support.stages import stages_file
 from tests.support.unsure_server import GOLD, MODELS, UnsureServer, dataset
 
 
@@ -111,9 +112,6 @@ def test_labels_may_be_the_target(desk: Desk, server: UnsureServer) -> None:
     assert people.fit.strong_alone is not None
     assert people.fit.strong_alone.value == 0
     assert people.fit.over_strong is not None
-    result = desk("run", "traces.jsonl", "--judge", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x")
-    assert result.code == 2
-    assert "does not hold where positives are explained" in result.err
 
 
 @pytest.mark.slow
@@ -219,13 +217,14 @@ def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
 def test_a_threshold_that_nobody_reaches_is_said_to_keep_nothing(desk: Desk) -> None:
     """A cheap judge that draws lots, .95 sure of each, gets a threshold above that."""
     data = dataset(desk.folder / "traces.jsonl", 60)
-    lots = ("--cascade", "fake/hash", "--cascade-mode", "decision", "--strong-model", "fake/overlap")
-    result = desk("cascade", "fit", data, *lots)
+    lots = stages_file(desk.folder, {"model": "fake/hash", "mode": "decision"}, "fake/overlap")
+    result = desk("cascade", "fit", data, "--judge", lots)
     assert result.code == 0
     assert "from a confidence of 0.96; none of the sample was as sure" in result.out
     assert "use the strong judge alone" in result.out
 
 
+@pytest.mark.slow
 def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
     """What fitting prints, showing prints again; and its JSON is the file."""
     fitted(desk, server)
@@ -246,18 +245,16 @@ OTHER_JUDGES = [
     (("--cascade-threshold", "0.5"), "(`--cascade-threshold 0.5`): cascade.json says"),
     (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
     (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
-    (("--cascade-prompt", "relevance/binary"), "the cheap judge differs in prompt"),
-    (("--cascade-mode", "listwise"), "(`--cascade-mode listwise`): cascade.json says pointwise; leave one"),
     (("--mode", "listwise"), "(`--mode listwise`): cascade.json says pointwise; leave one of the two out"),
     (("--evidence", "required"), "the cheap judge differs in evidence"),
     (("-p", "temperature=0.7"), "the strong model differs in params"),
-    (("--cascade-param", "temperature=0.7"), "the cheap model differs in params"),
     (("--base-url", "http://127.0.0.1:9/v1"), "the strong model differs in base_url"),
     (("--member", "openai/third"), "a cascade is of two judges"),
     (("--repeat", "3"), "a cascade is of two judges"),
 ]
 
 
+@pytest.mark.slow
 def test_other_judges_are_refused(desk: Desk) -> None:
     """A file is for the judges it was fitted on: what differs is named, and nothing is asked."""
     with UnsureServer() as server:
@@ -299,6 +296,7 @@ def _toml() -> str:
     return re.sub(r"(?m)^version = \d+", "version = 1", re.sub(r'(?m)^id = ".*"', 'id = "own"', text))
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_no_guarantee(desk: Desk, server: UnsureServer) -> None:
     """Its threshold and its bound must follow from its counts."""
     path = fitted(desk, server, count=60)
@@ -316,11 +314,9 @@ def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:
     """It is asked at a server of its own by a dialect of its own, and again so by the file alone."""
     data = dataset(desk.folder / "traces.jsonl", 60)
     with DecisionServer("vllm", rule=lambda text: 0.97 if GOLD in text else 0.02) as deciding:
-        result = desk(
-            "cascade", "fit", data, "--cascade", "decisions/small", "--strong-model", "openai/strong",
-            "--cascade-url", deciding.url, "--cascade-param", "dialect=vllm", "--base-url", server.url,
-            OPENAI_API_KEY="sk-x",
-        )  # fmt: skip
+        cheap = {"model": "decisions/small", "base_url": deciding.url, "params": {"dialect": "vllm"}}
+        stages = stages_file(desk.folder, cheap, "openai/strong")
+        result = desk("cascade", "fit", data, "--judge", stages, "--base-url", server.url, OPENAI_API_KEY="sk-x")
         assert result.code == 0, result.err
         file = read_cascade(desk.folder / "cascade.json")
         assert (file.cheap.mode, file.strong.mode) == ("decision", "pointwise")

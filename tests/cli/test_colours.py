@@ -20,7 +20,7 @@ SHOWN = (
     (("runs", "list"), (GREEN + "done", RED + "failed")),
     (("show", "label:good", "--limit", "20"), (GREEN + "+", GREEN + "done")),
     (("agree", "label:good"), (GREEN + "The judge agrees with people",)),
-    (("agree", "label:odd"), (RED + "There is no evidence yet",)),
+    (("agree", "label:odd"), (RED + "The judge is no better than chance",)),
     (("validate", DATA), (GREEN + "38 valid traces",)),
     (("validate", "bad.jsonl"), (RED + "bad.jsonl:1: not JSON", RED + "0 valid traces")),
     (("runs", "verify", "label:good"), (GREEN + "whole: ",)),

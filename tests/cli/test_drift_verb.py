@@ -51,6 +51,7 @@ def test_a_judge_is_asked_again_with_the_settings_of_the_run(desk: Desk, data: P
     assert "no difference" in desk("compare", "label:first", "label:second").out
 
 
+@pytest.mark.slow
 def test_a_judge_that_changed_ends_with_code_1(desk: Desk, data: Path) -> None:
     """Flips one way are drift, at the level that is asked for."""
 
@@ -93,6 +94,7 @@ def test_another_judge_is_refused_before_the_first_call(
         assert sorted((desk.folder / "runs").iterdir()) == kept
 
 
+@pytest.mark.slow
 def test_several_models_are_named_by_a_judge_file(desk: Desk) -> None:
     """One model is not the judge of a panel; the file that judged is, and its members keep their models."""
     desk("run", FIXTURES / "docs_qa.jsonl", "-m", "fake/overlap", "-q", "--label", "judged")

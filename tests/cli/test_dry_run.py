@@ -37,6 +37,7 @@ def test_without_answers_to_learn_from_a_third_of_the_cap_is_named(desk: Desk) -
     assert "cost: nothing, the judge calls no server" in answers
 
 
+@pytest.mark.slow
 def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
     """A part that is judged tells what the rest will take, within a tenth, and on how many answers."""
     assert desk("run", DATA, *FAKE, "--limit", "20", "-q").code == 0
@@ -47,6 +48,7 @@ def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
     assert likely == pytest.approx(tokens(output, r"\+ N tokens"), rel=0.1)
 
 
+@pytest.mark.slow
 def test_answers_of_the_same_model_to_other_questions_are_learned_from(desk: Desk) -> None:
     """Another prompt asks anew, and the model's own other answers tell how long it answers."""
     assert desk("run", DATA, *FAKE, "-q").code == 0

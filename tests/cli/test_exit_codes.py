@@ -182,6 +182,7 @@ def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert errors.exit_code(lambda: complain("x")) == 0
 
 
+@pytest.mark.slow
 def test_resume_where_the_newest_run_is_done(tmp_path: Path) -> None:
     """It says so, shows that run and makes none; --new-if-done makes one; another judge is told of."""
     shell = Shell(tmp_path)

@@ -28,11 +28,10 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.data.options import ReadOptions
 from judge_eval.judges import Vote
-from judge_eval.judges.kinds import MODES
+from judge_eval.judges.judge import MODES
 from judge_eval.llm.options import Options, Otel
-from judge_eval.prompts import DecisionLayout
 from judge_eval.runs.folder.records import Intervals
-from judge_eval.runs.judging.selection import OnInvalid, Selection
+from judge_eval.runs.options import OnInvalid, Selection
 from judge_eval.settings import setting_of
 from judge_eval.stats.calibration import Objective
 from judge_eval.study.sample import choose_traces
@@ -88,12 +87,12 @@ def test_settings_are_the_fields_of_groups() -> None:
 
 def test_settings_stay() -> None:
     """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
-    promised = """model prompt mode layout judge evidence blank metrics out cache base_url param label href
+    promised = """model prompt mode judge evidence blank metrics out cache base_url param label href
         tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures max_calls max_tokens max_cost max_reply on_invalid
         max_body max_traces max_chunks max_queued max_runs
         format map corpus list_sep depth records group_by origin otel columnar
-        push_every push_grace unsupported on_undecided gate_on server claims offline confidence warm_prefix"""
+        push_every push_grace unsupported undecided gate_on server claims offline confidence warm_prefix"""
     assert set(settings()) == set(promised.split())
 
 
@@ -161,7 +160,7 @@ def test_groups_are_gathered_again() -> None:
     flat = spread(verb)
     names = list(inspect.signature(flat).parameters)
     shown = [
-        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "origin", "yes_ids"),
+        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "origin", "yes_ids", "keep_words"),
         *("cache", "timeout"),
         *("out", "label", "href", "tags", "resume", "new_if_done", "push_every", "push_grace", "server"),
         "n",
@@ -222,7 +221,6 @@ def test_choices_are_those_of_the_library() -> None:
     assert choices(JudgingFlags, "vote") == set(get_args(Vote))
     modes = next(each for each in choices(JudgingFlags, "mode") if each is not type(None))
     assert get_args(modes) == MODES
-    assert choices(JudgingFlags, "layout") == set(get_args(DecisionLayout))
     assert choices(Selection, "on_invalid") == set(get_args(OnInvalid))
     assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))
@@ -251,6 +249,7 @@ def test_a_text_stands_for_a_list_of_one(tmp_path: Path) -> None:
     assert values == {"fleet": ["http://a"], "metrics": ["AP@5"], "fail_under": ["AP@5=0.7"]}
 
 
+@pytest.mark.slow
 def test_a_verb_starts_without_numbers_or_clients() -> None:
     """Showing the version or the help loads neither NumPy nor a client."""
     program = (

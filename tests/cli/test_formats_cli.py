@@ -121,6 +121,7 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     assert "reads like an earlier one" in judge_eval("convert", "x.json", "-o", "y.jsonl", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_several_files_are_written_at_once(tmp_path: Path) -> None:
     """Each format is one file; two of one format are refused before the first call."""
     judge = ("run", FORMATS / "ragas.csv", "--model", "fake/overlap", "--cache", "none", "-q", "--out", "runs")

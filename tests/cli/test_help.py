@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import typer
 
+from judge_eval.cli.verbs import PANELS
 from tests.support.application import app
 from tests.support.desk import Desk
 
@@ -105,3 +106,27 @@ def test_h_shows_the_options_of_the_verb_itself(name: str, flags: tuple[str, ...
     assert all(f"{flag} " in output for flag in flags)
     assert "<list[" not in output.partition("Options")[2]
     assert "<bool>" not in output
+
+
+def test_the_help_groups_commands_in_a_fixed_order(desk: Desk) -> None:
+    """Five groups, what people do first at the top; every command stands in one of them."""
+    text = desk("--help").out
+    shown = re.findall(r"^\W*(Judge|People and trust|More answers|Data|Scale and tools) \W*$", text, re.MULTILINE)
+    assert shown == list(PANELS)
+    named = re.findall(r"^│ ([a-z][a-z-]+) {2,}", text, re.MULTILINE)
+    assert named == [name for names in PANELS.values() for name in names]
+
+
+def test_help_is_a_command(desk: Desk) -> None:
+    """`help` shows the help, `help VERB` that of a verb, `help GROUP VERB` that of one in a group."""
+    assert desk("help").out == desk("--help").out
+    assert desk("help", "run").out == desk("run", "--help").out
+    assert desk("help", "runs", "list").out == desk("runs", "list", "--help").out
+    assert desk("help", "nope").code == 2
+
+
+def test_the_short_help_of_run_holds_what_decides_the_exit_code(desk: Desk) -> None:
+    """`run -h` names the cache and the failures that are allowed."""
+    text = desk("run", "-h").out
+    assert "--cache" in text
+    assert "--max-failures" in text

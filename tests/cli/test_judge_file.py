@@ -31,8 +31,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("--model", "fake/overlap", "--mode", "listwise"),
     ),
     "decision": (
-        'model = "fake/overlap"\nmode = "decision"\nlayout = "input"\n',
-        ("--model", "fake/overlap", "--mode", "decision", "--layout", "input"),
+        'model = "fake/overlap"\nmode = "decision"\n',
+        ("--model", "fake/overlap", "--mode", "decision"),
     ),
     "repeated": (
         'model = "fake/hash"\nrepeat = 3\nvote = "median"\n',
@@ -44,12 +44,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("--member", "fake/overlap", "--member", "fake/inverted:relevance/binary", "--vote", "mean"),
     ),
     "cascade": (
-        'threshold = 0.9\n[cheap]\nmodel = "fake/overlap"\nmode = "decision"\n[strong]\n'
-        'model = "fake/hash"\n',
-        (
-            "--cascade", "fake/overlap", "--cascade-mode", "decision", "--strong-model", "fake/hash",
-            "--cascade-threshold", "0.9",
-        ),
+        'threshold = 0.9\n[cheap]\nmodel = "fake/overlap"\n[strong]\nmodel = "fake/hash"\n',
+        ("--cascade", "fake/overlap", "--strong-model", "fake/hash", "--cascade-threshold", "0.9"),
     ),
 }  # fmt: skip
 
@@ -157,6 +153,20 @@ def test_a_flag_that_contradicts_the_file_is_refused(desk: Desk) -> None:
     assert done.code == 0, done.err
 
 
+@pytest.mark.parametrize("verb", ["run", "serve"])
+def test_a_second_base_url_beside_the_file_s_is_refused(verb: str, desk: Desk) -> None:
+    """The file names one server: that the first of two flags names it, too, does not make the second be left out."""
+    ours, other = "http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1"
+    (desk.folder / "j.toml").write_text(f'model = "openai/m"\nbase_url = "{ours}"\n')
+    data = () if verb == "serve" else ("trace.json",)
+    (desk.folder / "trace.json").write_text(json.dumps(ROWS[0]))
+    for urls in ((ours, other), (other, ours), (other,)):
+        flags = [word for url in urls for word in ("--base-url", url)]
+        done = desk(verb, *data, "--judge", "j.toml", *flags, "--cache", "none", OPENAI_API_KEY="sk-x")
+        assert done.code == 2
+        assert f"{', '.join(urls)}: the judge file says {ours}; leave one of the two out" in " ".join(done.err.split())
+
+
 def test_a_prompt_is_found_beside_the_judge_file(desk: Desk) -> None:
     """`file:PATH` in a judge file starts at the file's folder."""
     there = desk.folder / "there"
@@ -171,7 +181,7 @@ def test_doctor_prints_the_judge_as_a_file(desk: Desk) -> None:
     (desk.folder / "j.toml").write_text(KINDS["cascade"][0])
     done = desk("doctor", "--judge", "j.toml")
     assert done.code == 0, done.out + done.err
-    assert '[cheap]\n  model = "fake/overlap"\n  mode = "decision"' in done.out
+    assert '[cheap]\n  model = "fake/overlap"' in done.out
     table = json.loads(desk("doctor", "--judge", "j.toml", "--json").out)["judge"]
     (desk.folder / "again.toml").write_text(to_toml(table))
     again, before = (read_judge(desk.folder / name).replace(file="") for name in ("again.toml", "j.toml"))

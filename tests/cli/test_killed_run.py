@@ -41,7 +41,7 @@ def paid(folder: Path) -> int:
     run = EvalRun.load(folder)
     if run.status != "running":
         return run.manifest.tally.calls
-    size, tally = (read_notes(folder) or [(0, run.manifest.tally)])[-1]
+    size, tally, _ = (read_notes(folder) or [(0, run.manifest.tally, 0)])[-1]
     rows = (folder / "results.jsonl").read_bytes()[size:].split(b"\n")[:-1]
     return tally.calls + sum(len(json.loads(row)["calls"]) for row in rows)
 
@@ -53,7 +53,8 @@ def paid(folder: Path) -> int:
 def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:
     """Stopped by Ctrl-C, SIGTERM or kill -9, a run goes on to the bytes of an uninterrupted one.
 
-    No verdict that had been written is paid for again, with a cache or without.
+    No verdict that had been written is paid for again, with a cache or without; after kill -9 the summary says
+    which calls are in no figure.
     """
     path = big(shell)
     flags = () if cache else ("--cache", "none")
@@ -75,6 +76,9 @@ def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache
     resumed = json.loads(done.out)
     assert resumed["status"] == "done"
     assert resumed["tally"]["calls"] - before <= 2 * 40 - kept
+    assert resumed["tally"]["killed"] == (how == signal.SIGKILL)
+    said = f"killed once: up to {resumed['tally']['lost']} more call"
+    assert (said in shell("show", folder).out) == (how == signal.SIGKILL)
     whole = shell("run", path, *FAKE, "--cache", "none", "--out", "whole")
     assert whole.code == 0
     (other,) = (shell.folder / "whole").iterdir()

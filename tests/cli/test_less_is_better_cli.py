@@ -24,13 +24,13 @@ def kept(desk: Desk) -> Desk:
 def test_a_rise_is_red_and_a_fall_green(kept: Desk) -> None:
     """The difference is coloured by what it means, and its sentence says it in words."""
     for labels, colour, word in (
-        (("label:clean", "label:odd"), RED, "higher, which is worse"),
-        (("label:odd", "label:clean"), GREEN, "lower, which is better"),
+        (("label:clean", "label:odd"), RED, "odd is worse"),
+        (("label:odd", "label:clean"), GREEN, "clean is better"),
     ):
         result = watched(kept, "compare", *labels, NO_COLOR="")
         line = next(each for each in result.splitlines() if "+0.2500" in each or "-0.2500" in each)
         assert colour in line
-        assert f"Conflict@2 is {word}" in result
+        assert f"{word}: Conflict@2" in result
 
 
 def test_limits_on_the_mean_and_on_the_rise(kept: Desk) -> None:

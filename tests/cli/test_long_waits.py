@@ -20,6 +20,7 @@ from tests.support.command import Shell
 KEYS = {"OPENAI_API_KEY": "sk-x"}
 
 
+@pytest.mark.slow
 def test_a_wait_of_days_ends_the_run(tmp_path: Path) -> None:
     """The run stops with the server's words and exit code 2; resumed later, it asks only what was not answered."""
     shell = Shell(tmp_path)
@@ -43,6 +44,7 @@ def test_a_wait_of_days_ends_the_run(tmp_path: Path) -> None:
         assert server.counts["calls"] == 57
 
 
+@pytest.mark.slow
 def test_a_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the only calls wait as the server asks, the progress says for how long; afterwards no more."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")

@@ -31,6 +31,7 @@ def test_the_worst_traces_come_first_and_no_others(desk: Desk) -> None:
     assert by_precision == sorted(by_precision)
 
 
+@pytest.mark.slow
 def test_traces_are_sorted_both_ways_and_limited(desk: Desk) -> None:
     """`--sort` takes a metric or `trace`, with `-` the highest first; `--limit` cuts; JSON has the same."""
     assert desk("run", DATA, *FAKE).code == 0
@@ -157,6 +158,7 @@ def test_what_is_no_trace_to_judge_is_said(desk: Desk, arguments: tuple[str, ...
     assert (done.code, told in done.err) == (2, True), done.err
 
 
+@pytest.mark.slow
 def test_a_large_run_is_not_listed_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `--limit` a limited number of traces is listed, and the rest is counted; JSON has all."""
     monkeypatch.setattr("judge_eval.cli.show.LISTED", 3)

@@ -57,6 +57,7 @@ def test_no_flag_prints_a_password(words: tuple[str, ...], desk: Desk) -> None:
     assert not [path for path in desk.folder.rglob("*") if PASSWORD in str(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("flag", ["--out", "--replay", "--labels", "--judge", "--claims", "DATA"])
 def test_every_spelling_of_an_address(flag: str, address: str, desk: Desk) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from judge_eval import Pool
 from judge_eval.data.collection import read_qrels
 from tests.support.blocks_of_pages import data_of
@@ -9,6 +11,7 @@ from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
 
+@pytest.mark.slow
 def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     """Two runs: scores marked as of the pool, the pool as JSON, qrels and Markdown, and the pool read again."""
     for name in ("text", "title"):
@@ -41,6 +44,7 @@ def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     assert desk("pool", "p.json", "label:text").code == 2
 
 
+@pytest.mark.slow
 def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
     """`what-if` makes a run like any other, and compares it with each of the runs it was made of."""
     for name in ("text", "title"):

@@ -36,6 +36,7 @@ def newest(out: Path) -> EvalRun:
     return max((EvalRun.load(folder) for folder in out.iterdir()), key=lambda run: run.manifest.created)
 
 
+@pytest.mark.slow
 def test_a_run_judged_with_a_baseline_remembers_it(place: dict[str, Any]) -> None:
     """`run --baseline` keeps the id in the manifest; `report` shows the differences without being told."""
     judged = ["-m", "fake/overlap", "--cache", "none", "--out", place["out"], "-q"]

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
 
+@pytest.mark.slow
 def test_a_resume_says_how_many_calls_were_its_own(desk: Desk) -> None:
     """The summary counts the run's calls; one more line says how many this command made, and how many were before."""
     command = ("run", FIXTURES / "docs_qa.jsonl", "--model", "fake/overlap", "--cache", "none")

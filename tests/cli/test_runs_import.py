@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from judge_eval.errors import DataError
+from judge_eval.importing import import_verdicts
 from tests.support.blocks_of_pages import data_of
 from tests.support.command import FIXTURES, Shell
 
@@ -65,6 +68,14 @@ def test_resuming_an_import_is_refused_in_words(tmp_path: Path, people: Path) ->
         assert result.code == 2
         assert "nothing to resume; import the file again" in result.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_verdicts_of_a_device_or_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+    """The file is read twice: a device would never end, and a pipe would be empty the second time."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(DataError, match="a pipe or a device, not a file of verdicts"):
+            import_verdicts(path, [{"query": "q", "reference": "r", "chunks": ["c"]}])
 
 
 def test_bad_input_is_named_and_leaves_no_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
 
-@pytest.mark.parametrize(("prompt", "scale"), [("binary", "1 relevant, 0 not"), ("graded", "0 (not at all) to 3")])
+@pytest.mark.parametrize(("prompt", "scale"), [("binary", "1 relevant, 0 not"), ("graded", "0 (lowest) to 3")])
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_the_file_says_the_scale_and_the_next_command(desk: Desk, prompt: str, scale: str, suffix: str) -> None:
     """Whoever is sent the file knows which labels there are; the command in it is one that works."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from benchmarks.stats_planning import simulated_run
 from tests.support.desk import Desk
 
 
+@pytest.mark.slow
 def test_the_command_plans_draws_and_corrects(desk: Desk) -> None:
     """`sample --target` says what each way takes, writes chances, and its file goes to `correct --sequential`."""
     run, truth = simulated_run(np.random.default_rng(6), 120, (1.0, 2.0), (0.95, 0.95), "P@5")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.command import Shell
 from tests.support.desk import Desk
 
 ROWS = [
@@ -46,3 +47,10 @@ def test_probe_asks_several(desk: Desk) -> None:
     assert alone["judge"].startswith("fake/overlap-1 with support/binary@")
     assert panel["calls"] > alone["calls"]
     assert repeated["calls"] == 3 * alone["calls"]
+
+
+def test_a_prompt_file_of_a_member_is_named_as_one(shell: Shell) -> None:
+    """A file behind a colon is no part of the model's name; the message says how it is written."""
+    done = shell("run", "pizza.jsonl", "--member", "fake/overlap", "--member", "openai/smol:tiny.toml")
+    assert done.code == 2
+    assert "write :file:tiny.toml" in done.err

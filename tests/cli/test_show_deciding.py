@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from judge_eval.pytest_plugin.assertions import failure_message
-from judge_eval.runs.judging.telemetry import _explanation
+from judge_eval.runs.judging.telemetry import explanation
 from judge_eval.schema import NO_REASON
 from tests.support.command import Shell, stable
 from tests.support.deciding import cascaded, decided
@@ -41,13 +43,14 @@ def test_a_run_and_a_trace_of_a_cascade(tmp_path: Path) -> None:
 def test_a_test_suite_and_telemetry_say_the_same() -> None:
     """An assertion's message and an event's explanation name the stage and say where there is no reason."""
     run = cascaded(DATA)
-    result, failed = _explanation(run.results[0]), failure_message(run, {"AP@5": 1.0}, None)
-    assert "4. grade 0 (cheap judge): no reason: decision model" in result
+    result, failed = explanation(run.results[0]), failure_message(run, {"AP@5": 1.0}, None)
+    assert "4. grade 0 (cheap judge): no reason: the judge gives none" in result
     assert "1. grade 1 (strong judge): Shares telling words" in result
     assert f"cheap judge): {NO_REASON}" in failed
     assert "None" not in result + failed
 
 
+@pytest.mark.slow
 def test_no_reason_is_printed_as_none(tmp_path: Path) -> None:
     """Whatever verb shows a run, nobody reads Python's word for nothing."""
     shell = Shell(tmp_path)

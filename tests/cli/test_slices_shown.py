@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from judge_eval import EvalRun
 from tests.support.blocks_of_pages import data_of, tables_in
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
 
+@pytest.mark.slow
 def test_run_score_agree_and_compare_show_slices(desk: Desk) -> None:
     """Each prints the table of slices, with what it is against."""
     data = FIXTURES / "docs_qa.jsonl"
@@ -34,6 +37,7 @@ def test_run_score_agree_and_compare_show_slices(desk: Desk) -> None:
     assert "the page of a pool has no slices" in pooled.err
 
 
+@pytest.mark.slow
 def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
     """Asked once, they stay: Markdown, JSON, notebook, the page's file, a gate's comment; `show --by` asks anew."""
     data = FIXTURES / "docs_qa.jsonl"
@@ -54,11 +58,12 @@ def test_every_writer_shows_the_slices_a_run_was_asked_for(desk: Desk) -> None:
     for arguments, kinds in ((["latest"], {"length"}), (["label:old", "latest", "--by", "tag"], {"tag"})):
         desk("report", *arguments, "--baseline", "none") if len(arguments) == 1 else desk("report", *arguments)
         slices = data_of((desk.folder / "report.html").read_text())["slices"]
-        (rows,) = tables_in(slices if isinstance(slices, str) else slices["AP@5"])
+        rows = [row for table in tables_in(slices if isinstance(slices, str) else slices["AP@5"]) for row in table]
         assert {row[0] for row in rows} == kinds
         assert {"cannot say"} >= {row[-1] for row in rows}
 
 
+@pytest.mark.slow
 def test_a_runs_page_shows_the_figures_of_agreement_by_slice(desk: Desk) -> None:
     """They are those of `agree --by`, and the figures of all are by cluster as `agree` has them."""
     rows = [json.loads(line) for line in (FIXTURES / "docs_qa.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -75,6 +80,7 @@ def test_a_runs_page_shows_the_figures_of_agreement_by_slice(desk: Desk) -> None
     assert accuracy["interval"] == told["figures"]["accuracy"]["interval"]
 
 
+@pytest.mark.slow
 def test_three_runs_show_their_slices_in_every_form(desk: Desk) -> None:
     """Terminal, Markdown, JSON and page hold the same figures, each candidate's corrected together by Holm."""
     data = FIXTURES / "docs_qa.jsonl"
@@ -87,5 +93,37 @@ def test_three_runs_show_their_slices_in_every_form(desk: Desk) -> None:
     figures = json.loads((desk.folder / "a.json").read_text())["slices"]
     assert {f["figure"].split(", ")[1] for f in figures} == {"overlap", "inverted"}
     assert (done := desk("report", *names, "--by", "length")).code == 0, done.err
-    (rows,) = tables_in(data_of((desk.folder / "report.html").read_text())["slices"])
-    assert {tuple(row[:4]) for row in rows} == {(f["by"], f["name"], f["figure"], str(f["n"])) for f in figures}
+    tables = tables_in(data_of((desk.folder / "report.html").read_text())["slices"])
+    assert len(tables) == len({f["figure"] for f in figures})  # metrics and candidates apart
+    assert {tuple(row[:4]) for table in tables for row in table} == {
+        (f["by"], f["name"], f["figure"], str(f["n"])) for f in figures
+    }
+
+
+@pytest.mark.slow
+def test_the_command_and_the_page_name_the_slice(desk: Desk) -> None:
+    """`compare` ends with 1 and names it, `report` writes it, and the JSON holds the difference of each slice."""
+    rows = [
+        {"id": f"t{k}", "query": f"q{k}", "reference": "the sky is blue", "tags": ["ids" if k < 15 else "rest"],
+         "chunks": [{"id": "a", "text": "the sky is blue"}]}
+        for k in range(60)
+    ]  # fmt: skip
+    (desk.folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for row in rows[:15]:
+        row["chunks"] = [{"id": "b", "text": "nothing here"}]
+    (desk.folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in "ab":
+        assert desk("run", f"{name}.jsonl", "-m", "fake/overlap", "--label", name, "-q").code == 0
+    done = desk("compare", "label:a", "label:b", "--max-drop", "AP@5[tag]=0.5", "-o", "c.json")
+    assert done.code == 1
+    assert "1 of 2 slices by tag, corrected for 2 slices: tag ids (15 questions) by 1.0000" in done.err
+    slices = json.loads((desk.folder / "c.json").read_text())["limited"]
+    assert [(s["name"], s["n"], s["difference"]) for s in slices] == [("ids", 15, -1.0), ("rest", 45, 0.0)]
+    assert desk("report", "label:b", "--baseline", "label:a", "--max-drop", "AP@5[tag]=0.5").code == 0
+    page = data_of((desk.folder / "report.html").read_text())
+    assert "tag ids (15 questions) by 1.0000" in json.dumps(page)
+    wrong = desk(
+        "run", "b.jsonl", "-m", "fake/overlap", "-q", "--baseline", "label:a", "--max-drop", "AP@5[tag=idz]=0.5"
+    )
+    assert wrong.code == 2
+    assert "did you mean 'ids'" in wrong.err

@@ -12,6 +12,7 @@ from tests.support.golden import check_golden as assert_golden
 DATA = FIXTURES / "docs_qa.jsonl"
 
 
+@pytest.mark.slow
 def test_a_probe_reads_as_it_should_and_gates(tmp_path: Path) -> None:
     """The obedient judge: its report word for word, the gate's sentence, exit code 1."""
     done = judge_eval(
@@ -30,6 +31,7 @@ def test_a_probe_reads_as_it_should_and_gates(tmp_path: Path) -> None:
 DOUBTS = "out-of-scope,other-reference,negated-reference,nothing-relevant,length-bait,echo-bait"
 
 
+@pytest.mark.slow
 def test_a_probe_tells_at_what_probability_a_chunk_was_accepted(tmp_path: Path) -> None:
     """A server that tells log-probabilities: the report word for word, and a gate on what it accepts."""
     with ChatServer() as server:
@@ -106,7 +108,7 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
         ("[[member]]\nmodel = 'fake/overlap'\n", "two members or more"),
         ("[[member]]\nprompt = 'x'\n[[member]]\nmodel = 'fake/overlap'\n", "member 1 of the panel names no model"),
         ("[[member]]\nmodle = 'fake/overlap'\n", "did you mean 'mode' or 'model'?"),
-        ("vote = 'loud'\n[[member]]\nmodel = 'fake/never'\n", "vote: input should be 'majority'"),
+        ("vote = 'loud'\n[[member]]\nmodel = 'fake/never'\n", "vote: must be 'majority'"),
         ("member = 3", "write a table [[member]]"),
         ("not toml", "not TOML"),
     ],

@@ -83,6 +83,7 @@ def test_sample_label_correct(folder: Path) -> None:
     assert "17 traces of this run can be labelled" in again.stderr
 
 
+@pytest.mark.slow
 def test_calibrate_reads_as_it_should(tmp_path: Path) -> None:
     """Threshold, held-out figures and the map of grades, word for word."""
     data = FIXTURES / "docs_qa_graded.jsonl"

@@ -34,6 +34,7 @@ def test_agreement_shows_probabilities_beside_labels(folder: Path) -> None:
     assert "brier" not in silent.stdout
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated_and_applied(folder: Path) -> None:
     """The whole way: a map with held-out figures, its file, soft metrics by it, refused for another judge."""
     done = judge_eval(folder, "calibrate", "label:sure", "--probabilities", "-o", "map.json")
@@ -65,8 +66,10 @@ def test_a_threshold_is_written_and_applied(folder: Path) -> None:
     kept = json.loads((folder / "threshold.json").read_text())
     assert kept["made_for"]["backend"]["model"] == "sure"
     assert kept["threshold"]["grade"] == 1
+    assert 0 < kept["threshold"]["probability"] < 1
     scored = judge_eval(folder, "score", "label:sure", "--calibration", "threshold.json")
-    assert "calibrated: relevant from 1 by 60 labelled traces of run sure." in scored.stdout
+    least = f"{kept['threshold']['probability']:.4g}"
+    assert f"calibrated: relevant from a probability of {least} by 60 labelled traces of run sure." in scored.stdout
     refused = judge_eval(folder, "score", "label:other", "--calibration", "threshold.json")
     assert refused.returncode == 2
     assert "the model differs in model ('sure' there; 'other' here)" in refused.stderr

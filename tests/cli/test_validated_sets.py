@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from judge_eval import EvalRun
 from judge_eval.data.labelled_sets import read_sets
 from judge_eval.data.options import ReadOptions
+from judge_eval.pages import derived_files
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.comparepage import compare_page
+from judge_eval.pages.rows import Table
+from judge_eval.server.server_settings import ServerSettings
 from tests.support.chat_server import ChatServer
 from tests.support.desk import Desk
 from tests.support.golden import check_golden
+from tests.support.serving import ask, serving
 
 QUERIES = {"q1": "When do swifts leave?", "q2": "How deep is the lake?"}
 PASSAGES = {
@@ -213,6 +221,7 @@ def test_nomiracl_has_a_folder_for_each_language(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_folder_of_sets_is_judged_by_the_shipped_prompts(desk: Desk) -> None:
     """Each set has a row for both prompts of its family; other folders beside it are passed over."""
     for name, (files, *_) in SETS.items():
@@ -223,8 +232,7 @@ def test_a_folder_of_sets_is_judged_by_the_shipped_prompts(desk: Desk) -> None:
         (name, f"{SETS[name][2]}/{scale}@2") for name in sorted(SETS) for scale in ("binary", "graded")
     ]
     assert all(row["prompt_digest"] and row["served"] == ["overlap-1"] for row in rows)
-    (skipped,) = {row["skipped"] for row in rows if row["set"] == "clapnq"}
-    assert skipped == 1  # an unanswerable question has no reference
+    assert {row["skipped"] for row in rows} == {0}  # nobody is asked about an unanswerable question
 
 
 @pytest.mark.foreign
@@ -294,3 +302,73 @@ def test_what_cannot_be_used_is_one_message(desk: Desk, name: str, message: str)
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_an_odd_run_of_a_system_costs_no_row(desk: Desk) -> None:
+    """A score that is no number, and a pipe among the runs, are named; the set keeps its row without systems."""
+    for name, fault in (("nan", "'nan' is not a number"), ("pipe", "not a file, as the run of a system is")):
+        home = put(desk.folder / name, TREC)
+        odd = home / "runs" / "odd.run"
+        os.mkfifo(odd) if name == "pipe" else odd.write_text("q1 Q0 p1 1 nan x\n")
+        done = desk("validate-judge", "-m", "fake/overlap", "--prompt", "relevance/graded", "--sets", home, "--json")
+        assert done.code == 0
+        assert f"odd.run{'' if name == 'pipe' else ':1'}: " in done.err
+        assert fault in done.err
+        (row,) = json.loads(done.out)["rows"]
+        assert (row["failed"], row["systems"]) == (0, None)
+
+
+def test_no_file_that_a_user_names_is_a_device(desk: Desk) -> None:
+    """Tables to join, prompts and a trace are refused at once where they never end."""
+    odd = desk.folder / "odd.toml"
+    odd.symlink_to("/dev/zero")
+    for command in (
+        ("validate-judge", "--join", odd),
+        ("prompts", "show", f"file:{odd}"),
+        ("judge", odd, "-m", "fake/overlap"),
+    ):
+        done = desk(*command)
+        assert done.code == 2
+        assert "it is a device, not a file" in done.err
+
+
+@pytest.mark.slow
+def test_false_support_on_labelled_sets_is_said_under_comparisons_of_other_cuts(desk: Desk) -> None:
+    """A table beside the runs tells of their judge: in the terminal, JSON, pages and REST; else nothing is said."""
+    rows = [
+        {"id": f"v{k}", "query": "When?", "reference": "It opens at nine.", "chunks": [
+            {"id": "c", "text": "It never opens at nine.", "label": 0}, {"id": "d", "text": "Else.", "label": 0}
+        ]}
+        for k in range(12)
+    ]  # fmt: skip
+    put(desk.folder, {"hours.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
+    parts = ["The hut serves soup and bread until late. ", "It opens at nine on every day of the year. "] * 2
+    for name, chunks in (("small", parts), ("glued", ["".join(parts)])):
+        data = [
+            {"id": f"q{k}", "query": "When?", "reference": "It opens at nine.", "chunks": chunks} for k in range(12)
+        ]
+        put(desk.folder, {f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in data)})
+        made = desk("run", f"{name}.jsonl", "-m", "fake/overlap", "-k", "HitRate@15w,AP@2", "--label", name, "-q")
+        assert made.code == 0, made.err
+    names = "label:small", "label:glued"
+    said = "on hours.jsonl the judge found 12 of 24 chunks relevant that people found irrelevant: false support pulls"
+    other = ("--sets", "hours.jsonl", "--prompt", "support/graded", "-o", "runs/validation.json")
+    (row,) = table(desk, *other)
+    assert row["false_support"] == [12, 24]
+    assert said not in " ".join(desk("compare", *names).out.split())
+    desk.patch.setattr(derived_files, "FROM", 0)  # pages of small runs are kept too
+    with serving(ServerSettings(desk.folder / "runs")) as url:
+        address = f"{url}/api/v1/compare?baseline=label%3Asmall&candidate=label%3Aglued"
+        assert said not in ask(address)[1]["read"]
+        table(desk, *other[:3], "support/binary", *other[4:])
+        status, page, _ = ask(address)
+    assert (status, said in page["read"]) == (200, True)
+    assert said in " ".join(desk("compare", *names).out.split())
+    record = json.loads(desk("compare", *names, "--json").out)
+    assert (record["cuts"][0]["false_support"], record["cuts"][0]["validated"]) == ([12, 24], ["hours.jsonl"])
+    runs = {run.manifest.label: run for run in map(EvalRun.load, (desk.folder / "runs").glob("*/"))}
+    assert page["read"] == compare_page(ComparedRuns(Table(runs["small"]), Table(runs["glued"])))["read"]
+    (desk.folder / "runs" / "validation.json").write_text("{")
+    assert "validation.json beside the runs is not a table of validate-judge" in " ".join(
+        desk("compare", *names).out.split()
+    )

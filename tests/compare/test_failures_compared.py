@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import check_drops, read_limits
+from judge_eval.compare.gate import check_drops, check_gates
+from judge_eval.compare.gate_limit import read_limits
+from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError
 from judge_eval.eval_run import EvalRun
+from judge_eval.pages.figures import metric_data
 from judge_eval.stats import compare_paired
+from judge_eval.views.gate_sentences import check_sentence
+from judge_eval.views.run import metrics_table
 from tests.support.verdicts import judged, traces_of
 
 N = 60
@@ -39,7 +44,7 @@ def test_failures_never_help_a_gate_to_pass() -> None:
     after = judged(traces_of(TEXTS), grades, metrics=["HitRate@3"])
     (check,) = check_drops(compare(before, after), read_limits(max_drop=["HitRate@3=0.2"]))
     assert check.outcome == "undecided"
-    assert "failed verdicts leave 30 of 60 traces open" in check.sentence
+    assert "failed verdicts leave 30 of 60 traces open" in check_sentence(check)
 
 
 def test_all_pairs_count_every_trace() -> None:
@@ -71,3 +76,25 @@ def test_bounds_cover_every_completion(clustered: bool) -> None:
     same = compare_paired(a, b, ends=((a, a), (b, b)), clusters=ids, limits=(0.0, 1.0))
     plain = compare_paired(a, b, clusters=ids, limits=(0.0, 1.0))
     assert (same.interval, same.n_open) == (plain.interval, 0)
+
+
+def test_a_gate_gives_no_mean_that_the_summary_withholds() -> None:
+    """With many failed verdicts the summary shows bounds: so does the gate's line, and no mean beside them."""
+    traces = traces_of({f"t{k}": "abc" for k in range(20)})
+    grades = {(f"t{k}", "a"): RefusedError("no") if k < 8 else 1 for k in range(20)}
+    run = judged(traces, grades, metrics=["AP@3"])
+    aggregate = run.aggregate("AP@3")
+    assert aggregate.headline == "bounds"
+    assert aggregate.bounds is not None
+    assert aggregate.mean is not None
+    shown = "{:.4f} to {:.4f}".format(*aggregate.bounds)
+    for limit in (0.1, 0.9, 0.99):
+        (check,) = check_gates([run], Gates(fail_under=(f"AP@3={limit}",)))
+        assert f"AP@3 is {shown}" in check_sentence(check)
+        assert f"{aggregate.mean:.4f}" not in check_sentence(check)
+        assert check.value is None
+    table = metrics_table(run.manifest.aggregates)
+    assert 20 in table.rows[0]
+    card = metric_data("AP@3", aggregate, None)
+    assert card["n"] + card["n_expected"] == 20
+    assert card["notes"][0]["text"] == "8 of them by expected value"

@@ -9,7 +9,8 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.gate import Limit, check_drops, check_under, read_limits
+from judge_eval.compare.gate import check_drops, check_under
+from judge_eval.compare.gate_limit import Limit, read_limits
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
@@ -18,7 +19,8 @@ from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
 from judge_eval.pages.rows import Table, sort_rows
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.views.comparison import difference_sentence
+from judge_eval.views.comparison import finding_words
+from judge_eval.views.gate_sentences import check_sentence
 from tests.support.claims import claimed, run_by_claims
 
 NAMES = ["Conflict@2", "Redundancy@2", "ClaimRecall@2"]
@@ -50,13 +52,13 @@ def test_a_rise_is_worse_in_every_figure(runs: tuple[EvalRun, EvalRun]) -> None:
         assert d.difference > 0
         assert (d.way, d.wins, d.less_is_better) == ("worse", 0, True)
         assert d.losses == 14
-        assert f"{name} is higher, which is worse: +" in difference_sentence(d)
+        assert finding_words(d) == "higher (worse)"
     assert record["ClaimRecall@2"].way == "worse"
     assert not record["ClaimRecall@2"].less_is_better
     assert record.openings[0].finding == "worse"
     back = compare(after, before)["Conflict@2"]
     assert (back.way, back.wins, back.losses) == ("better", 14, 0)
-    assert "Conflict@2 is lower, which is better: -" in difference_sentence(back)
+    assert finding_words(back) == "lower (better)"
 
 
 @pytest.mark.parametrize("kind", ["max-rise", "non-inferior"])
@@ -68,14 +70,14 @@ def test_a_rise_breaks_a_limit_and_names_the_traces(runs: tuple[EvalRun, EvalRun
     (check,) = check_drops(record, limits)
     assert (check.outcome, check.passed) == ("failed", False)
     assert check.value == pytest.approx(record["Conflict@2"].difference)
-    assert "Conflict@2 rose by 0." in check.sentence
+    assert "Conflict@2 rose by 0." in check_sentence(check)
     assert check.interval == record["Conflict@2"].interval
     assert len(check.movers) == 5
     assert all(mover.differences["Conflict@2"] > 0 for mover in check.movers)
     assert "rose by" in junit([check])
     (kept,) = check_drops(compare(after, before), limits)
     assert kept.outcome == "passed"
-    assert "Conflict@2 did not rise" in kept.sentence
+    assert "Conflict@2 did not rise" in check_sentence(kept)
     assert "|" in pull_request_comment(None, record, [check])
 
 
@@ -85,11 +87,11 @@ def test_a_mean_that_must_not_be_above(runs: tuple[EvalRun, EvalRun]) -> None:
     assert check_under(before, read_limits(fail_under=["Conflict@2=0"]))[0].passed
     (check,) = check_under(after, read_limits(fail_under=["Conflict@2=0.2"]))
     assert check.outcome == "failed"
-    assert "over 0.2" in check.sentence
+    assert "over 0.2" in check_sentence(check)
     broken = run_of([CLEAN] * 20 + [{"c": "+!", "d": ".!"}], "broken")
     (open_,) = check_under(broken, read_limits(fail_under=["Conflict@2=0.01"]))
     assert open_.outcome == "undecided"
-    assert "could bring it up to 0.02" in open_.sentence
+    assert "could bring it up to 0.02" in check_sentence(open_)
 
 
 @pytest.mark.parametrize(

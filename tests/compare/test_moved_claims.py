@@ -6,6 +6,7 @@ from itertools import product
 
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.schema import Trace
+from judge_eval.views.findings import claims_sentences, moved_claims_sentence
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.serving import judge, rows
 
@@ -32,7 +33,7 @@ def test_every_way_a_claim_can_move_is_counted_once() -> None:
     assert result.lost_vital == 2  # as the baseline calls it
     assert [item.kind for item in result.changes] == ["lost", "lost", "won", "won"]
     assert {(item.before, item.after) for item in result.changes} == {("+", "."), ("+", "~"), (".", "+"), ("~", "+")}
-    assert result.sentence == (
+    assert moved_claims_sentence(result) == (
         "claims: 2 lost (2 vital), 2 won (2 vital), of 9 known in both; share covered 0.333 before, "
         "0.333 after, +0.000 [-0.468, +0.468]; 7 unknown in one run"
     )
@@ -48,7 +49,7 @@ def test_other_claims_are_not_paired() -> None:
     ]
     result = moved(before, after)
     assert (result.lost, result.unpaired, result.not_judged, result.missed) == (1, 2, 1, 1)
-    assert result.sentence.endswith("; 2 in only one run; 1 trace not judged by claims in one run")
+    assert moved_claims_sentence(result).endswith("; 2 in only one run; 1 trace not judged by claims in one run")
 
 
 def test_vital_claims_that_were_lost_stand_first() -> None:
@@ -70,5 +71,5 @@ def test_runs_without_claims_compare_as_before() -> None:
     first, other = run_by_claims(espresso(), label="one"), run_by_claims(espresso(), label="other")
     compared = run_by_claims(espresso()).compare(first, other)
     assert [line.candidate for line in compared.claims] == [1, 2]
-    assert compared.claims_told[1].startswith("other, claims: 0 lost")
+    assert claims_sentences(compared)[1].startswith("other, claims: 0 lost")
     assert "other, claims: 0 lost" in compared._repr_html_()

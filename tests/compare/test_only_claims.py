@@ -8,7 +8,8 @@ from judge_eval import EvalRun
 from judge_eval.cli.printing.output import show_comparison
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.gate import check_drops, read_limits
+from judge_eval.compare.gate import check_drops
+from judge_eval.compare.gate_limit import read_limits
 from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
@@ -16,6 +17,8 @@ from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from judge_eval.stats import mean_interval
 from judge_eval.views.comparison import change_in_words
+from judge_eval.views.findings import headlines, moved_claims_sentence
+from judge_eval.views.gate_sentences import check_sentence
 from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, run_by_claims
 
@@ -100,7 +103,7 @@ def test_the_share_covered_has_an_interval_by_trace() -> None:
     assert share.before == pytest.approx(sum(x for _, x, _ in pairs) / len(pairs))
     assert share.after == pytest.approx(sum(y for *_, y in pairs) / len(pairs))
     assert share.difference == pytest.approx(share.after - share.before)
-    result = moved(run_of(before), run_of(after)).sentence
+    result = moved_claims_sentence(moved(run_of(before), run_of(after)))
     assert "; share covered 0.600 before, 0.533 after, -0.067 [" in result
 
 
@@ -109,7 +112,7 @@ def test_of_one_trace_there_is_no_interval() -> None:
     result = moved(run_of({"q": {"c": "+", "d": "+"}}), run_of({"q": {"c": "+", "d": "."}}))
     assert result.share is not None
     assert result.share.interval is None
-    assert "-0.500 without an interval" in result.sentence
+    assert "-0.500 without an interval" in moved_claims_sentence(result)
     none = moved(run_of({"q": {"c": "!"}}), run_of({"q": {"c": "+"}}))
     assert none.share is None
 
@@ -138,7 +141,7 @@ def test_no_claims_are_no_failure() -> None:
     assert result["AP@2"].n_undefined == 0
     note = "10 traces have no claim that ClaimRecall@2 could measure, and no part in the comparison"
     assert note in result.notes
-    assert "have no value" not in result.sentences[0]
+    assert "have no value" not in headlines(result)[0]
 
 
 def test_failures_stay_failures() -> None:
@@ -158,4 +161,4 @@ def test_a_gate_is_not_left_open_by_traces_without_claims() -> None:
     before, after = many(10)
     result = compare(before, after, metrics=["ClaimRecall@2"])
     (check,) = check_drops(result, read_limits(max_drop=["ClaimRecall@2=0.3"]))
-    assert check.outcome == "passed", check.sentence
+    assert check.outcome == "passed", check_sentence(check)

@@ -12,6 +12,7 @@ from judge_eval.compare.compare import compare, first_relevant
 from judge_eval.errors import RefusedError
 from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.safe_text import signed_pair
+from judge_eval.views.findings import headlines, opening_sentence
 from tests.support.examples import examples
 from tests.support.verdicts import judged, traces_of
 
@@ -31,20 +32,20 @@ def test_a_loss_is_said_with_its_interval_its_count_and_the_rank() -> None:
     record = compare(before, after)
     d = record["AP@3"]
     assert d.interval is not None
-    assert record.sentences == (
+    assert tuple(headlines(record)) == (
         f"pr is worse: AP@3 {d.difference:+.3f} [{d.interval[0]:+.3f}, {d.interval[1]:+.3f}]; "
         "20 of 30 questions lost (0 won); in the lost ones the first relevant chunk moved from rank 1 to 3 "
         "(median)",
     )
     (opening,) = record.openings
     assert (opening.finding, opening.first_before, opening.first_after) == ("worse", 1, 3)
-    assert opening.sentence("B").startswith("B is worse: AP@3 -")
+    assert opening_sentence(record, opening, "B").startswith("B is worse: AP@3 -")
 
 
 def test_a_gain_counts_what_won() -> None:
     """The other way round the same runs are a gain, with the ranks of what won."""
     before = run_of({n: "abgc" if k < 20 else "gabc" for k, n in enumerate(NAMES)}, "main")
-    (result,) = compare(before, run_of(dict.fromkeys(NAMES, "gabc"))).sentences
+    (result,) = headlines(compare(before, run_of(dict.fromkeys(NAMES, "gabc"))))
     assert result.startswith("pr is better: AP@3 +")
     assert "20 of 30 questions won (0 lost); in the won ones the first relevant chunk moved from rank 3 to 1" in result
 
@@ -52,9 +53,10 @@ def test_a_gain_counts_what_won() -> None:
 def test_a_chunk_that_is_gone_is_missing() -> None:
     """Where the relevant chunk is not retrieved any more, no rank is made up for it."""
     before, after = (run_of(dict.fromkeys(NAMES, "gab")), run_of(dict.fromkeys(NAMES[:-1], "abc") | {NAMES[-1]: "gab"}))
-    (opening,) = compare(before, after).openings
+    record = compare(before, after)
+    (opening,) = record.openings
     assert (opening.first_before, opening.first_after) == (1, None)
-    assert "the first relevant chunk was at rank 1 and is missing (median)" in opening.rest
+    assert "the first relevant chunk was at rank 1 and is missing (median)" in headlines(record)[0]
 
 
 def test_nothing_is_said_to_be_worse_that_the_interval_does_not_show() -> None:
@@ -64,7 +66,7 @@ def test_nothing_is_said_to_be_worse_that_the_interval_does_not_show() -> None:
     record = compare(before, after)
     assert record["AP@3"].interval is not None
     assert record["AP@3"].interval[1] >= 0
-    (result,) = record.sentences
+    (result,) = headlines(record)
     assert result.startswith("no difference is shown: AP@3 -0.")
     assert "2 of 30 questions lost (0 won); differences under 0." in result
     assert result.endswith(" cannot be seen with 30 questions")
@@ -74,14 +76,14 @@ def test_nothing_is_said_to_be_worse_that_the_interval_does_not_show() -> None:
 def test_equal_runs_are_the_same() -> None:
     """Runs that score alike on every question are not called worse, better or unclear."""
     run = run_of(dict.fromkeys(NAMES, "gab"))
-    assert compare(run, run).sentences == ("no difference: AP@3 is the same on all 30 questions",)
+    assert headlines(compare(run, run)) == ["no difference: AP@3 is the same on all 30 questions"]
 
 
 def test_of_several_candidates_each_has_a_sentence_of_its_own() -> None:
     """Where there are more runs, each sentence names whom it is about."""
     main = run_of(dict.fromkeys(NAMES, "gab"), "main")
     worse, same = run_of(dict.fromkeys(NAMES, "abg"), "one"), run_of(dict.fromkeys(NAMES, "gab"), "two")
-    result = compare(main, worse, same).sentences
+    result = headlines(compare(main, worse, same))
     assert result[0].startswith("one is worse: ")
     assert result[1].startswith("two: no difference: ")
 
@@ -90,8 +92,9 @@ def test_failed_verdicts_are_counted_and_make_no_rank() -> None:
     """Open questions that can only have lost count as lost, and an unknown first rank is not guessed."""
     failed = {(name, "g"): RefusedError("no") for name in NAMES[:5]}
     after = run_of(dict.fromkeys(NAMES, "abg"), grades=failed)
-    (opening,) = compare(run_of(dict.fromkeys(NAMES, "gab")), after).openings
-    assert "30 of 30 questions lost (0 won)" in opening.rest
+    record = compare(run_of(dict.fromkeys(NAMES, "gab")), after)
+    (opening,) = record.openings
+    assert "30 of 30 questions lost (0 won)" in headlines(record)[0]
     assert (opening.first_before, opening.first_after) == (1, 3)
 
 
@@ -176,8 +179,10 @@ def test_the_explanation_is_in_the_sentence() -> None:
     before = {n: "bac" if k < 24 else "bca" for k, n in enumerate(names)}
     after = {n: "bca" if k < 24 else "abc" for k, n in enumerate(names)}
     good = {(n, "a"): 1 for n in names}
-    (opening,) = compare(
-        judged(traces_of(before), good, metrics=["RR"]), judged(traces_of(after), good, metrics=["RR"])
-    ).openings
+    record = compare(judged(traces_of(before), good, metrics=["RR"]), judged(traces_of(after), good, metrics=["RR"]))
+    (opening,) = record.openings
     assert opening.finding == "unclear"
-    assert "24 of 30 questions lost (6 won), but in size losses and gains differ by no more than chance" in opening.rest
+    assert (
+        "24 of 30 questions lost (6 won), but in size losses and gains differ by no more than chance"
+        in headlines(record)[0]
+    )

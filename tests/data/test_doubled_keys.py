@@ -32,6 +32,7 @@ from tests.support.raw_server import RawServer, http
 TWICE = '{"id": "t1", "query": "Which?", "reference": "Basil.", "chunks": [{"text": "a", "text": "b"}]}\n'
 
 
+@pytest.mark.slow
 def test_data_with_a_key_twice(tmp_path: Path) -> None:
     """In traces, in another format's lines and in claims the message names key, file and line."""
     path = tmp_path / "t.jsonl"

@@ -65,6 +65,7 @@ def test_cells_are_never_run(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["[" * 100_000 + "]" * 100_000, "['a'" + ", 'a'" * 10 + "", "[1e999]"])
 def test_cells_that_break_readers(cell: str, tmp_path: Path) -> None:
     """Deep nesting, half a list and numbers off all scales end in an error with the line."""

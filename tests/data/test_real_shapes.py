@@ -105,7 +105,7 @@ TWO_LISTS = {
 def test_two_lists_that_may_hold_the_chunks_are_asked_about(tmp_path: Path) -> None:
     """Nothing is guessed: the error names both lists as options, and each can be chosen."""
     path = saved(tmp_path, "x.jsonl", [TWO_LISTS])
-    with pytest.raises(DataError, match="2 lists may hold the chunks; name one: ") as caught:
+    with pytest.raises(DataError, match="2 fields may hold the chunks; name one: ") as caught:
         list(open_dataset(path))
     for name in ("retrieved_documents", "retrieved_chunks"):
         assert f'map={{"chunks": "{name}"}}' in str(caught.value)
@@ -113,13 +113,94 @@ def test_two_lists_that_may_hold_the_chunks_are_asked_about(tmp_path: Path) -> N
     assert [chunk.text for chunk in trace.chunks] == TEXTS
     rows = rows_in_memory([TWO_LISTS])
     assert rows is not None
-    with pytest.raises(DataError, match="2 lists may hold the chunks"):
+    with pytest.raises(DataError, match="2 fields may hold the chunks"):
         list(read_memory(rows))
+
+
+URLS = ["https://example.org/rules", "https://example.org/hours"]
+OTHERS = ["The hut was built in 1902.", "A warden lives there."]
+
+
+@pytest.mark.parametrize(
+    ("record", "names"),
+    [
+        ({"question": "q?", "context": OTHERS, "documents": TEXTS}, ("context", "documents")),
+        ({"question": "q?", "context": "The hut was built in 1902.", "documents": TEXTS}, ("context", "documents")),
+        ({"question": "q?", "contexts": TEXTS, "context": OTHERS, "ground_truth": "a"}, ("contexts", "context")),
+        ({"question": "q?", "documents": str(TEXTS), "hits": json.dumps(OTHERS)}, ("documents", "hits")),
+        ({"question": "q?", "documents": TEXTS, "source_documents": OTHERS}, ("documents", "source_documents")),
+    ],
+)
+def test_any_two_fields_that_may_hold_the_chunks_are_named(
+    tmp_path: Path, record: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    """A field called `context` and a cell that spells a list are asked about, too, and each can be chosen."""
+    cells = {key: cell if isinstance(cell, str) else json.dumps(cell) for key, cell in record.items()}
+    with (table := tmp_path / "x.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, cells)
+        writer.writeheader()
+        writer.writerow(cells)
+    for path in (table, saved(tmp_path, "x.jsonl", [record])):
+        with pytest.raises(DataError, match="2 fields may hold the chunks; name one: ") as caught:
+            list(open_dataset(path))
+        for name in names:
+            assert f'map={{"chunks": "{name}"}}' in str(caught.value)
+        [trace] = open_dataset(path, map={"chunks": "documents" if "documents" in record else "contexts"})
+        assert [chunk.text for chunk in trace.chunks] == TEXTS
+
+
+def test_a_list_that_is_written_by_columns_may_hold_the_chunks(tmp_path: Path) -> None:
+    """An object of lists of one length, as data frames write it, is asked about beside a list."""
+    record = {"question": "q?", "documents": TEXTS, "hits": {"text": OTHERS, "rank": [1, 2]}}
+    with pytest.raises(DataError, match="2 fields may hold the chunks; name one: "):
+        list(open_dataset(saved(tmp_path, "x.jsonl", [record])))
+
+
+def test_a_list_of_urls_is_never_the_list_of_chunks(tmp_path: Path) -> None:
+    """It is metadata beside a list of texts; alone it is refused, unless a corpus has the texts of the URLs."""
+    for record in (
+        {"question": "q?", "contexts": TEXTS, "documents": URLS, "ground_truth": "a"},
+        {"question": "q?", "documents": URLS, "source_documents": TEXTS},
+        {"question": "q?", "documents": TEXTS, "retrieved_docs": URLS},
+    ):
+        [trace] = open_dataset(saved(tmp_path, "x.jsonl", [record]))
+        assert [chunk.text for chunk in trace.chunks] == TEXTS
+        assert URLS in trace.metadata.values()
+    path = saved(tmp_path, "x.jsonl", [{"question": "q?", "documents": URLS, "context": TEXTS}])
+    with pytest.raises(DataError, match=r'`documents` holds URLs, not passages; .*map=\{"chunks": "context"\}'):
+        list(open_dataset(path))
+    [trace] = open_dataset(path, map={"chunks": "context"})
+    assert [chunk.text for chunk in trace.chunks] == TEXTS
+    path = saved(tmp_path, "x.jsonl", [{"question": "q?", "documents": URLS}])
+    with pytest.raises(DataError, match="`documents` holds URLs, not passages; give their texts with `corpus`"):
+        list(open_dataset(path))
+    corpus = saved(tmp_path, "corpus.jsonl", [{"id": u, "text": t} for u, t in zip(URLS, TEXTS, strict=False)])
+    [trace] = open_dataset(path, corpus=corpus)
+    assert [chunk.text for chunk in trace.chunks] == TEXTS[:2]
+
+
+def test_a_retriever_s_output_with_two_lists_is_asked_about(tmp_path: Path) -> None:
+    """In a traced run, too, the first of two lists is not guessed, and a list of URLs is passed over."""
+
+    def traces(outputs: Any, **options: Any) -> list[Trace]:
+        run = {"run_type": "retriever", "inputs": {"query": "q?"}, "outputs": outputs}
+        return list(open_dataset(saved(tmp_path, "x.jsonl", [run]), **options))
+
+    with pytest.raises(DataError, match="`documents` and `context` may hold the chunks"):
+        traces({"documents": TEXTS, "context": OTHERS})
+    where = {"query": "inputs.query", "chunks": "outputs.context"}
+    for [trace] in (
+        traces({"documents": URLS, "context": TEXTS}),
+        traces({"documents": [{"page_content": text} for text in TEXTS], "context": TEXTS}),
+        traces({"documents": OTHERS, "context": TEXTS}, map=where),
+    ):
+        assert [chunk.text for chunk in trace.chunks] == TEXTS
 
 
 @pytest.mark.parametrize(
     "record",
     [
+        {"question": "q?", "context": "\n\n".join(TEXTS), "documents": TEXTS},
         {"question": "q?", "contexts": TEXTS, "ground_truth": "a", "gold_passages": TEXTS[:1], "context_ids": NAMES},
         {"user_input": "q?", "retrieved_contexts": TEXTS, "reference_contexts": TEXTS, "retrieved_context_ids": NAMES},
         {"input": "q?", "retrieval_context": TEXTS, "context": TEXTS[:1], "expected_output": "a"},
@@ -232,6 +313,44 @@ def test_a_reference_that_is_a_file_name_is_a_remark(tmp_path: Path) -> None:
     assert remarks.sentences() == (f"{REFERENCE_IS_FILE} (1 record on line 1)",)
 
 
+WORDS = ["nan", "None", "null", "N/A", "<NA>", "NaN"]
+
+
+@pytest.mark.parametrize("door", ["csv", "jsonl", "list", "frame", "stream"])
+@pytest.mark.parametrize("field", ["reference", "query"])
+def test_missing_values_that_became_words_are_refused(tmp_path: Path, door: str, field: str) -> None:
+    """References and questions that read `nan` are counted and refused before any call, unless they are kept."""
+    rows: Any = [{"query": f"When {n}?", "reference": "In June.", "chunks": json.dumps(TEXTS)} for n in range(12)]
+    for place, word in enumerate(WORDS):
+        rows[2 * place][field] = word
+    if door == "csv":
+        with (data := tmp_path / "x.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        rows = [{**row, "chunks": TEXTS} for row in rows]
+        data = saved(tmp_path, "x.jsonl", rows) if door == "jsonl" else rows
+    if door == "frame":
+        data = pytest.importorskip("pandas").DataFrame(rows)
+    what, count = ("question", "12") if field == "query" else ("reference", "12")
+    refused = f"6 of {count} {what}s read `nan` or `None` or `null`"
+    if door == "stream":
+        data, refused = iter(rows), f"1 of 1 {what} read `nan`"
+    with pytest.raises(DataError, match=refused) as caught:
+        judged(data)
+    assert "keep_words" in str(caught.value)
+    _, run = judged(iter(rows) if door == "stream" else data, keep_words=True)
+    assert len(run.results) == 12
+
+
+def test_words_that_hold_more_than_a_missing_value_are_kept(tmp_path: Path) -> None:
+    """A longer answer with such a word, an answer of the generator and a `Trace` made by hand are nobody's gap."""
+    rows = [{"query": "Who sings?", "reference": "None of them.", "answer": "N/A", "chunks": TEXTS}]
+    assert judged(saved(tmp_path, "x.jsonl", rows))[0].calls == 3
+    assert judged([Trace.parse({**rows[0], "reference": "None"})])[0].calls == 3
+
+
 LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 AZURE = {"inputs.query": "When?", "inputs.ground_truth": "June", "inputs.context": TEXTS, "outputs.score": 4}
 FRAME = {"query": "When?", "reference": "June", "chunks": TEXTS}
@@ -262,7 +381,6 @@ ADVICE: list[tuple[str, Any, str]] = [
     ("image.jsonl", [{**FRAME, "chunks": [{"id": "1", "image_url": "a.png"}]}], r"an image \(image_url\) "),
     ("part.jsonl", [{**FRAME, "chunks": [{"type": "image", "source": {}}]}], r"an image \(type\) "),
     ("keyed.json", {"q1": {"f": "When?", "t": TEXTS}, "q2": {"f": "Who?", "t": TEXTS}}, r'records="\*"'),
-    ("squad.json", {"data": [SQUAD]}, r"qas\[1\] \(b of 'Hut', unanswerable\).reference: .*on_invalid="),
 ]  # fmt: skip
 
 
@@ -304,12 +422,14 @@ def test_pretty_printed_objects_one_after_another_are_read(tmp_path: Path, name:
         list(open_dataset(saved(tmp_path, name, text + "\n{\n  bad")))
 
 
-def test_unanswerable_questions_can_be_skipped(tmp_path: Path) -> None:
-    """`on_invalid="skip"` leaves out what has no reference, and counts it."""
+def test_unanswerable_questions_need_no_reference(tmp_path: Path) -> None:
+    """Nobody is asked about them, and they are counted apart."""
     path = saved(tmp_path, "squad.json", {"data": [SQUAD]})
     with Evaluator("fake/overlap", cache=False) as evaluator:
-        run = evaluator.evaluate(path, on_invalid="skip")
-    assert ([result.trace_id for result in run.results], run.manifest.dataset.skipped) == (["a"], 1)
+        run = evaluator.evaluate(path)
+    assert [result.trace_id for result in run.results] == ["a", "b"]
+    assert run.manifest.unanswerable is not None
+    assert (run.aggregates["AP@5"].n, run.manifest.unanswerable.traces) == (1, 1)
 
 
 def beir(folder: Path, corpus: list[Any], qrels: str) -> Path:

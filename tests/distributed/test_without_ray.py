@@ -3,6 +3,7 @@
 import json
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from judge_eval import Evaluator, distributed
+from judge_eval import Evaluator, FakeBackend, Identity, distributed
+from judge_eval.cli.flags.calling import RunningFlags
 from judge_eval.distributed import RayDriver
+from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
 from judge_eval.runs.judging import telemetry
+from judge_eval.views.run import took
+from tests.support.replies import one
 from tests.support.runs import things
 
 pytestmark = pytest.mark.foreign
@@ -26,11 +31,20 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     class Actor:
         def __init__(self, kind: Any, *given: Any) -> None:
             self._made, self._thread = kind(*given), ThreadPoolExecutor(1)
+            self._make = partial(kind, *given)
             self.judge = SimpleNamespace(remote=self._judge)
 
         def _judge(self, items: Any) -> Any:
-            done: Future[Any] = self._thread.submit(self._made.judge, items)
+            done: Future[Any] = self._thread.submit(self._judge_here, items)
             return SimpleNamespace(future=lambda: done)
+
+        def _judge_here(self, items: Any) -> Any:
+            block = self._made.judge(items)
+            if not module.__dict__["dies_at"] or module.__dict__["dies_at"].pop(0):
+                return block
+            module.__dict__["again"] = True
+            self._made = self._make()  # what it judged is lost
+            return self._made.judge(items)
 
     def remote(kind: Any) -> Any:
         made = SimpleNamespace(remote=lambda *given: Actor(kind, *given))
@@ -43,6 +57,9 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "remote": remote,
         "put": lambda value: value,
         "kill": lambda actor: None,
+        "dies_at": [],  # of each block to come, whether it is delivered; those after the last are
+        "again": False,
+        "get_runtime_context": lambda: SimpleNamespace(was_current_actor_reconstructed=module.__dict__["again"]),
     }
     for name, value in stand_in.items():
         setattr(module, name, value)
@@ -50,6 +67,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.usefixtures("ray")
 def test_a_row_of_a_dataset_is_the_line_of_a_run(tmp_path: Path) -> None:
     """A Ray dataset's `result` is what `results.jsonl` holds, a repeated judge's votes included."""
     data = things(4)
@@ -83,6 +101,41 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
     assert sorted(messages) == [(trace.id, otel == "content") for trace in data]
 
 
+def test_a_worker_is_sent_eight_traces_at_once(ray: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed worker loses is bound by the block: 8 traces, unless the option says otherwise."""
+    sizes: list[int] = []
+    judge = distributed.Worker.judge
+
+    def noted(worker: distributed.Worker, items: Any) -> distributed.Block:
+        sizes.append(len(items))
+        return judge(worker, items)
+
+    monkeypatch.setattr(distributed.Worker, "judge", noted)
+    with Evaluator("fake/hash", cache=False) as evaluator:
+        for flags, most in ((RunningFlags(engine="ray"), 8), (RunningFlags(engine="ray", block=3), 3)):
+            sizes.clear()
+            evaluator.evaluate(things(20), driver=flags.driver(evaluator))
+            assert sum(sizes) == 20
+            assert max(sizes) == most
+        with pytest.raises(ConfigError, match="0: must be at least 1 trace"):
+            RunningFlags(engine="ray", block=0).driver(evaluator)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_a_dead_worker_paid_has_a_bound(ray: ModuleType, tmp_path: Path, cached: bool) -> None:
+    """The calls of a block that a worker judged and did not deliver are in `lost`, in the tally and in its words."""
+    ray.__dict__["dies_at"] = [True, False]
+    backend = FakeBackend(lambda _: one(True, "Passage"), identity=Identity("fake", "paying"))
+    with Evaluator(backend, cache=tmp_path / "cache" if cached else False) as evaluator:
+        run = evaluator.evaluate(things(8), driver=RayDriver(evaluator, workers=1, block=2))
+    tally = run.manifest.tally
+    # Both workers are in this process and count together; the block that was lost has 6 calls.
+    assert backend.calls == (24 if cached else 30)
+    assert tally.lost is not None
+    assert 6 <= tally.lost <= 3 * 6
+    assert f"workers died: up to {tally.lost} more calls may have been paid" in took(tally)
+
+
 @pytest.mark.usefixtures("ray")
 def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> None:
     """Workers judge by the version that the run began with, not by the one an id alone means now."""
@@ -99,6 +152,6 @@ def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> No
     with Evaluator("fake/overlap", cache=False) as evaluator:
         driver = RayDriver(evaluator, workers=1)
         run = evaluator.evaluate(data, out=tmp_path, resume=begun.folder, driver=driver)
-        assert evaluator.judge.describe()["prompt"]["version"] == 2
+        assert evaluator.chosen_judge.describe()["prompt"]["version"] == 2
     assert run.manifest.judge == begun.manifest.judge
     assert [[call.key for call in result.calls] for result in run.results] == keys

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import Limit, check_drops, check_under
+from judge_eval.compare.gate import check_drops, check_under
+from judge_eval.compare.gate_limit import Limit
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import write_as
@@ -64,7 +65,7 @@ def test_comments_and_summaries_are_quiet(runs: tuple[EvalRun, EvalRun]) -> None
     """No mention, no link but the run's own, no image, no markup, no broken row, no control character."""
     limits = [Limit.parse("fail-under", "AP@5=1"), Limit.parse("max-drop", "AP@5=0.01")]
     comparison = compare(*runs)
-    checks = check_under(runs[1], limits) + check_drops(comparison, limits, strict=True)
+    checks = check_under(runs[1], limits) + check_drops(comparison, limits, undecided="fail")
     for text in (
         as_markdown(runs[0]),
         as_markdown(runs[1]),
@@ -96,7 +97,7 @@ def test_comments_and_summaries_are_quiet(runs: tuple[EvalRun, EvalRun]) -> None
 def test_junit_is_xml(runs: tuple[EvalRun, EvalRun]) -> None:
     """The file parses, and holds no character that hides."""
     comparison = compare(*runs)
-    text = junit(check_drops(comparison, [Limit.parse("max-drop", "AP@5=0")], strict=True))
+    text = junit(check_drops(comparison, [Limit.parse("max-drop", "AP@5=0")], undecided="fail"))
     assert not set(text) & set(STEERING.replace("\n", ""))
     (case,) = ElementTree.fromstring(text).iter("testcase")
     message = case[0].get("message")

@@ -193,7 +193,8 @@ def test_writers_import_no_framework(tmp_path: Path) -> None:
     """Writing everything but Parquet imports neither tables nor tools."""
     run = failing_run()
     with Evaluator(FakeBackend.table({}, default=0), prompt="relevance/binary", cache=False) as evaluator:
-        trace = Trace(id="x", query="q?", chunks=[Chunk(text="t")], metadata={"span_id": "s"})
+        ids = {"span_id": "s", "trace_id": "t", "run_id": "01a1fd47-69a4-774a-a9d2-5da22ce52d32"}
+        trace = Trace(id="x", query="q?", chunks=[Chunk(text="t")], metadata=ids)
         kept = evaluator.evaluate([trace], out=tmp_path / "runs")
     assert run.folder is None
     script = f"""

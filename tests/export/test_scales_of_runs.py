@@ -16,6 +16,7 @@ from tests.support.reports import run_report
 from tests.support.scales import FIVE, ONE_TO_FIVE, SCALES, check_run, judge_on, labels_in, names, traces
 
 
+@pytest.mark.slow
 @FIVE
 def test_a_report_shows_the_grades(scale: Scale, tmp_path: Path) -> None:
     """The page knows the scale, and each rank its grade: one sign a rank, in a table of all grades."""

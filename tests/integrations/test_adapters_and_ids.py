@@ -65,6 +65,7 @@ def foreign(use: Callable[..., None]) -> Any:
     return pytest.param(use, marks=pytest.mark.foreign)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [*map(foreign, (ragas, deepeval, mlflow)), lynxius, served])
 def test_ids_are_refused_and_judged_where_it_is_said(use: Callable[..., None]) -> None:
     """No adapter pays for file names, and each judges them with `yes_ids=True`, which the error names."""

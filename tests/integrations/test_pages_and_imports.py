@@ -52,7 +52,8 @@ def test_a_tool_that_is_not_there_is_named_with_what_installs_it(tool: str, monk
     monkeypatch.setattr(sys, "meta_path", [Missing, *sys.meta_path])
     with Evaluator("fake/overlap", cache=False) as evaluator, pytest.raises(ConfigError) as caught:
         METRICS[tool](evaluator)
-    assert str(caught.value).lower() == f"{tool} is not installed: pip install 'context-judge[{tool}]'"
+    hint = f"pip install 'context-judge[{tool}]', or in a clone pip install '.[{tool}]'"
+    assert str(caught.value).lower() == f"{tool} is not installed: {hint}"
 
 
 @pytest.mark.parametrize("tool", METRICS)

@@ -13,8 +13,7 @@ from judge_eval.errors import ConfigError, TransientError
 from judge_eval.judge_file import read_judge
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.judge import OnRoute, with_blank
-from judge_eval.judges.kinds import judge_of_record, make_judge
+from judge_eval.judges.judge import OnRoute, judge_of_record, make_judge, with_blank
 from judge_eval.views.run import remarks_of
 
 ROW = {"id": "t", "query": "q", "reference": "oak", "chunks": ["oak", "", " \n"]}
@@ -98,7 +97,7 @@ def test_a_judge_file_states_the_rule(tmp_path: Path, text: str) -> None:
     file = tmp_path / "judge.toml"
     file.write_text(f'blank = "irrelevant"\n{text}\n')
     with Evaluator(**read_judge(file).keywords()) as evaluator:
-        assert rules(evaluator.judge.describe()) == {"irrelevant"}
+        assert rules(evaluator.chosen_judge.describe()) == {"irrelevant"}
 
 
 PICTURES: list[Any] = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.judges.claims import COUNTED, NO_CLAIMS, grade_of_supports
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.schema import BINARY, GRADED, Claim, ClaimSupport
 from tests.support.claiming import (
     BORN,

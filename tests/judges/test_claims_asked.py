@@ -10,8 +10,7 @@ import pytest
 from judge_eval import Evaluator
 from judge_eval.errors import CallError, ConfigError, DataError, PromptError
 from judge_eval.judges import Claims
-from judge_eval.judges.judge import as_begun
-from judge_eval.judges.kinds import make_judge, mode_for
+from judge_eval.judges.judge import as_begun, make_judge, mode_for
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.llm.options import Options

@@ -10,7 +10,7 @@ import pytest
 from judge_eval import Evaluator
 from judge_eval.errors import CallError
 from judge_eval.judges import Claims
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.schema import Claim
 from judge_eval.wire import Completion, DecisionAnswer
 from tests.support.claiming import BORN, BREAD, DIRECTED, ONE_BY_ONE, cell, decided, judged, row, rows, said, trace

@@ -11,8 +11,7 @@ from judge_eval import Evaluator, Options
 from judge_eval.errors import CallError
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import claim_questions, claims
-from judge_eval.judges.judge import plan_of
-from judge_eval.judges.kinds import make_judge, mode_for
+from judge_eval.judges.judge import make_judge, mode_for, plan_of
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.wire import Completion
 from tests.support.claiming import BORN, CLAIMS, DIRECTED, ONE_BY_ONE, cell, decided, row, said, together, trace

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge_eval.errors import BudgetError, CallError, ConfigError, PromptError, RefusedError, TransientError
 from judge_eval.judges.decision import MOST_CHARACTERS, Decision, weighed
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.schema import BINARY, GRADED, NoVerdict, Scale, Verdict
 from judge_eval.wire import Completion, DecisionAnswer, Reply, Request
 from tests.support.asking_decisions import BINARY_PROMPT, GRADED_PROMPT, form, sure
@@ -64,7 +64,7 @@ def test_there_is_no_reason_and_no_quote() -> None:
     )
     assert verdict.model_dump() == wanted.model_dump()
     assert verdict.kind == "verdict"
-    assert verdict.explanation == "no reason: decision model"
+    assert verdict.explanation == "no reason: the judge gives none"
 
 
 def test_a_declined_question_is_that_chunks_alone() -> None:

@@ -128,6 +128,7 @@ def sloppy(body: Any) -> dict[str, Any]:
     return {**judge(body), "verdict": True, "evidence": "words that nobody wrote"}
 
 
+@pytest.mark.slow
 def test_every_place_tells_the_same_count(tmp_path: Path) -> None:
     """Summary, Markdown, MLflow, notebook, page, REST's manifest and a re-scored run count alike."""
     shell = Shell(tmp_path)

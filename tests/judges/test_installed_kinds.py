@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from judge_eval.eval_run import EvalRun
-from judge_eval.judges.kinds import judge_of_record, make_judge
-from judge_eval.pages.recall import Memory
+from judge_eval.judges.judge import judge_of_record, make_judge
 from judge_eval.pages.report import store_at
 from judge_eval.registry import MODES, kind_named
+from judge_eval.runs.judging.recall import Memory
 from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.batch_server import BatchServer
 from tests.support.desk import Desk
@@ -83,6 +83,7 @@ def test_a_resumed_run_keeps_the_version_of_its_prompt(desk: Desk) -> None:
     assert manifest.judge == whole.judge
 
 
+@pytest.mark.slow
 def test_its_batch_is_the_online_run(desk: Desk) -> None:
     """`batch export --judge NAME` writes what it asks, and the imported run is the one judged online."""
     with BatchServer() as server:

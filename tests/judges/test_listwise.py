@@ -192,4 +192,4 @@ def test_no_reply_ever_shifts_a_rank(texts: list[str], data: st.DataObject) -> N
     assert [outcome.chunk_id for outcome in judgment.outcomes] == [f"c{n + 1}" for n in range(len(texts))]
     for text, outcome in zip(texts, judgment.outcomes, strict=True):
         if outcome.kind == "verdict" and text:
-            assert any(given is bool(outcome.grade) for given in messages[text])
+            assert any(given == bool(outcome.grade) for given in messages[text])  # 1 means true

@@ -45,6 +45,7 @@ def by_name(source: str) -> list[str]:
     return [f"{line}: {text}" for line, text in rules(ast.parse(source))]
 
 
+@pytest.mark.slow
 def test_no_python_file_asks_for_a_kind_by_name() -> None:
     """Outside of the kinds one function alone reads the models of a run by route."""
     found = {

@@ -167,6 +167,26 @@ def test_words_after_a_grade_count_only_if_the_scale_has_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "grade"),
+    [
+        ("3 - perfectly relevant", 3),
+        ("2: Highly relevant.", 2),
+        ("1 (related)", 1),
+        ("0 - not relevant", 0),
+        ("0 - Irrelevant", 0),
+        ("2 - perfectly relevant", None),
+        ("3 - relevant", None),
+        ("0 - related", None),
+    ],
+)
+def test_the_field_s_names_of_the_grades_are_read(value: str, grade: int | None) -> None:
+    """On the scale 0 to 3 without descriptions a grade may be followed by the name that assessors give it."""
+    read = read_one(Completion(json.dumps(graded(value))), GRADED)
+    assert (read.grade if isinstance(read, Reading) else None) == grade
+    assert isinstance(read_one(Completion(json.dumps(graded(value))), DESCRIBED), Problem)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         str(fields(True, "a quote")),

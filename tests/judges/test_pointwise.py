@@ -115,14 +115,18 @@ def test_a_truncated_reply_is_asked_for_with_a_larger_cap() -> None:
 
 LOOP = '{"evidence": "The sauce is made of tomatoes", "reason": "' + "The chunk says so, and it is right. " * 40
 
+CAPPED = "the reply ended at the cap of 512 tokens"
+
 
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
-        ('{"evidence": "' + " ".join(map(str, range(300))), "the reply ended at the cap of 512 tokens"),
-        ('{"evidence": "', "the reply ended at the cap of 512 tokens"),
+        ('{"evidence": "' + " ".join(map(str, range(300))), CAPPED),
+        ('{"evidence": "', CAPPED),
         (LOOP, "the model repeats itself"),
         (LOOP[:-20], "the model repeats itself"),
+        ("So: " + "The answer is: <reference 4380> At noon.\n\n" * 5, "the model repeats itself"),
+        ("It is hot, and ready at noon. " * 2 + "Then it is cold, and so is the dough.", CAPPED),
         ("\n" * 400, "the model repeats itself"),
         (f"<think>{LOOP}", "the model repeats itself"),
     ],
@@ -161,9 +165,14 @@ def test_a_loop_is_given_up_although_the_model_reasons() -> None:
 
 
 def test_truncated_twice_is_no_verdict() -> None:
-    """After the larger cap the chunk has no verdict."""
+    """After the larger cap, twice the first, the chunk has no verdict, and the detail says what to set."""
     judgment, rounds = drive(JUDGE, trace_of("first"), [[CUT], [CUT]])
     assert whys(judgment) == ["truncated"]
+    assert LARGER_CAP == 2
+    detail = cast(NoVerdict, judgment.outcomes[0]).detail
+    assert detail.startswith("the reply ended at the cap of 512 tokens, which thoughts took: set ")
+    assert "(`--param reasoning_effort=low`)" in detail
+    assert "raise `max_tokens` in a copy of the prompt" in detail
     assert len(rounds) == 2
 
 

@@ -114,9 +114,9 @@ def test_a_failed_split_says_why(reply: Any, why: str) -> None:
 
 
 def test_a_truncated_split_is_asked_again_with_a_larger_cap() -> None:
-    """The cap grows eightfold, once."""
+    """The cap is doubled, once."""
     _, rounds = drive(Splitting(), trace("a"), [[Completion("<think>", "length")], [WHOLE]])
-    assert rounds[1][0].max_tokens == 8 * rounds[0][0].max_tokens
+    assert rounds[1][0].max_tokens == 2 * rounds[0][0].max_tokens
 
 
 def test_a_split_that_leaves_most_out_gets_a_second_look() -> None:

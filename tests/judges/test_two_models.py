@@ -14,7 +14,6 @@ from judge_eval.errors import ConfigError, RefusedError
 from judge_eval.judges import Cascade, Decision, Guarantee, Pointwise
 from judge_eval.judges.cascade import cascade_of
 from judge_eval.llm.fake import rules
-from judge_eval.llm.stack import Stacks
 from judge_eval.schema import Judgment, Stage, Verdict
 from judge_eval.wire import Completion
 from tests.support.driving import drive
@@ -169,7 +168,6 @@ def test_a_cheap_chat_model_is_asked_for_probabilities(monkeypatch: pytest.Monke
     models = {"cheap": "openai/a", "strong": "openai/b"}
     judge = cascade_of("openai/a", "openai/b", threshold=0.9)
     with Evaluator(models, judge=judge, options=Options(params={"top_logprobs": 3}), cache=False) as evaluator:
-        assert isinstance(evaluator.stack, Stacks)
         values = {route: dict(i.params) for route, i in evaluator.stack.identities().items() if i is not None}
     assert (values["cheap"]["logprobs"], values["cheap"]["top_logprobs"]) == ("true", "3")
     assert "logprobs" not in values["strong"]

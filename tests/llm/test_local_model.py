@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judge_eval import Chunk, Evaluator, Options, Trace
 from judge_eval.errors import ConfigError
 from judge_eval.judges.cascade import cascade_of
+from judge_eval.llm.local.onnx_weights import weight_files
 from judge_eval.schema import Claim
 from judge_eval.views.run import remarks_of
 from tests.support.blocks import ROOT, blocks_of, shell
 from tests.support.chat_server import ChatServer
-from tests.support.command import judge_eval
+from tests.support.command import Shell, judge_eval
+from tests.support.hub import serving_models
 
 pytestmark = pytest.mark.foreign
 
@@ -29,7 +35,7 @@ TRACES = [
 ]  # fmt: skip
 
 
-def make(folder: Path, labels: list[str], word: str = "oak", sign: float = 1.0) -> Path:
+def make(folder: Path, labels: list[str], word: str = "oak", sign: float = 1.0, breaks_at: str = "") -> Path:
     """Write a model whose logits count the words `word` in the text that is shown second, or first if it does NLI."""
     onnx = pytest.importorskip("onnx")
     tokenizers = pytest.importorskip("tokenizers")
@@ -49,6 +55,16 @@ def make(folder: Path, labels: list[str], word: str = "oak", sign: float = 1.0) 
         helper.make_node("MatMul", ["there", "slope"], ["sloped"]),
         helper.make_node("Add", ["sloped", "base"], ["logits"]),
     ]
+    if breaks_at:  # adds log(1 - 1) where the word stands
+        nodes[-1].output[0] = "sums"
+        nodes += [
+            helper.make_node("Equal", ["input_ids", "fatal"], ["is_fatal"]),
+            helper.make_node("Cast", ["is_fatal"], ["fatal_ones"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceMax", ["fatal_ones"], ["doomed"], axes=[1], keepdims=1),
+            helper.make_node("Sub", ["one", "doomed"], ["spared"]),
+            helper.make_node("Log", ["spared"], ["log"]),
+            helper.make_node("Add", ["sums", "log"], ["logits"]),
+        ]
     shape = ["rows", "columns"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "token_type_ids")]
     constants = [
@@ -57,6 +73,11 @@ def make(folder: Path, labels: list[str], word: str = "oak", sign: float = 1.0) 
         helper.make_tensor("slope", TensorProto.FLOAT, [1, len(labels)], slope),
         helper.make_tensor("base", TensorProto.FLOAT, [len(labels)], base),
     ]
+    if breaks_at:
+        constants += [
+            helper.make_tensor("fatal", TensorProto.INT64, [1], [WORDS.index(breaks_at)]),
+            helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0]),
+        ]
     output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["rows", len(labels)])
     graph = helper.make_graph(nodes, "tiny", inputs, [output], constants)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +93,27 @@ def make(folder: Path, labels: list[str], word: str = "oak", sign: float = 1.0) 
     names = {str(place): name for place, name in enumerate(labels)}
     (folder / "config.json").write_text(json.dumps({"id2label": names}))
     return folder
+
+
+def move_weights(folder: Path, place: str = "model.onnx_data") -> Path:
+    """Put the weights of a model into a file beside it, as exporters do with large ones."""
+    onnx = pytest.importorskip("onnx")
+    from onnx.external_data_helper import set_external_data
+
+    path = folder / "model.onnx"
+    model, data = onnx.load(str(path)), b""
+    for tensor in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor).tobytes()
+        tensor.raw_data = values
+        tensor.ClearField("float_data")
+        tensor.ClearField("int64_data")
+        set_external_data(tensor, place, len(data), len(values))
+        tensor.ClearField("raw_data")
+        data += values
+    path.write_bytes(model.SerializeToString())
+    weights = folder / place
+    weights.write_bytes(data)
+    return weights
 
 
 def judged(folder: Path, **settings: Any) -> Any:
@@ -119,6 +161,91 @@ def test_another_model_in_the_same_folder_answers_anew(tmp_path: Path) -> None:
     assert judged(folder, cache=cache).manifest.tally.calls == 0
     make(folder, ["score"], sign=-1.0)
     assert judged(folder, cache=cache)["P@3"] == pytest.approx(1 / 3)
+
+
+def test_weights_beside_a_model_tell_it_apart(tmp_path: Path) -> None:
+    """The same graph with other weights in its file of external data, or another `config.json`, answers anew."""
+    cache = tmp_path / "cache"
+    other = move_weights(make(tmp_path / "other", ["score"], sign=-1.0))
+    folder = make(tmp_path / "m", ["score"])
+    weights = move_weights(folder)
+    assert (folder / "model.onnx").read_bytes() == (tmp_path / "other" / "model.onnx").read_bytes()
+    run = judged(folder, cache=cache)
+    assert (run["P@3"], run.manifest.tally.calls) == (pytest.approx(2 / 3), 1)
+    assert judged(folder, cache=cache).manifest.tally.calls == 0
+    shutil.copy(other, weights)
+    assert judged(folder, cache=cache)["P@3"] == pytest.approx(1 / 3)
+    (folder / "config.json").write_text('{"id2label": {"0": "score"}, "revision": 2}')
+    assert judged(folder, cache=cache).manifest.tally.calls == 1
+    weights.unlink()
+    with pytest.raises(ConfigError, match=r"model\.onnx_data cannot be read: No such file"):
+        judged(folder)
+
+
+def test_the_files_of_weights_are_those_that_onnx_names(tmp_path: Path) -> None:
+    """Initialisers, constants and graphs inside nodes are looked through, as onnx does; a name may not lead outside."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    def outside(name: str, place: str) -> Any:
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", place), ("offset", "4096"), ("length", "4")):
+            tensor.external_data.add(key=key, value=value)
+        return tensor
+
+    def graph(name: str, place: str, *nodes: Any) -> Any:
+        value = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+        return helper.make_graph(list(nodes), name, [], [value], [outside(f"{name}_w", place)])
+
+    constant = helper.make_node("Constant", [], ["c"], value=outside("c", "sub/constant.bin"))
+    branches = {"then_branch": graph("a", "then.bin", constant), "else_branch": graph("b", "else.bin")}
+    model = helper.make_model(graph("main", "main.bin", helper.make_node("If", ["x"], ["y"], **branches)))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert weight_files(path) == ("else.bin", "main.bin", "sub/constant.bin", "then.bin")
+    for place in ("../secret", "/etc/passwd", "a/../../secret", "..\\secret"):
+        path.write_bytes(helper.make_model(graph("main", place)).SerializeToString())
+        with pytest.raises(ConfigError, match="names weights outside its folder"):
+            weight_files(path)
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [])), str(path))
+    assert weight_files(path) == ()
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_model_are_one_error(data: bytes) -> None:
+    """Whatever a file holds, it names no weights or is refused in one sentence."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigError):
+            weight_files(path)
+
+
+def test_a_logit_that_is_not_finite_is_one_failed_verdict(tmp_path: Path) -> None:
+    """The other texts of the trace keep their verdicts, and the one says what happened."""
+    folder = make(tmp_path / "m", ["score"], breaks_at="no")
+    trace = TRACES[0].model_copy(update={"chunks": (*TRACES[0].chunks, Chunk(id="odd", text="no " * 40))})
+    with Evaluator(f"local/{folder}", metrics=["P@3"], cache=False, options=Options(params={"max_tokens": 64})) as each:
+        run = each.evaluate([trace])
+    *good, odd = run.results[0].outcomes
+    assert [outcome.relevant for outcome in good] == [True, False, True]
+    assert (odd.why, odd.detail) == ("unparsable", "the model answered with a logit that is not finite")
+
+
+def test_a_model_of_the_hub_comes_with_its_weights(tmp_path: Path) -> None:
+    """The files that the model names are downloaded, others are not, and a run without a network uses the copy."""
+    served = make(tmp_path / "served" / "org" / "tiny", ["score"])
+    move_weights(served, "weights [1].data")
+    (served / "pytorch_model.bin").write_bytes(b"not wanted")
+    (tmp_path / "data.jsonl").write_text(TRACES[0].model_dump_json())
+    where = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+    run = ["run", "data.jsonl", "--model", "local/org/tiny", "--metrics", "P@3", "--cache", "none"]
+    with serving_models(tmp_path / "served") as (endpoint, _):
+        first = Shell(tmp_path)(*run, **where, HF_ENDPOINT=endpoint)
+    assert (first.code, "0.6667" in first.out) == (0, True), first.err
+    again = Shell(tmp_path)(*run, **where, HF_HUB_OFFLINE="1")
+    assert (again.code, "0.6667" in again.out) == (0, True), again.err
+    assert not list((tmp_path / "hf").rglob("pytorch_model.bin"))
 
 
 def test_a_cascade_begins_with_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judge_eval import Chunk, Evaluator, Trace
-from judge_eval.errors import ConfigError, FatalCallError
+from judge_eval.errors import ConfigError, FatalCallError, UnknownNameError
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import create_backend
 from judge_eval.providers import begin_project, built_in
@@ -20,7 +20,7 @@ from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.forking import ROOT
-from tests.support.own_wires import ContentServer, MessagesServer
+from tests.support.own_wires import ContentServer, MessagesServer, ResponsesServer
 
 TRACE = Trace(
     id="q1", query="When?", reference="at nine",
@@ -30,11 +30,16 @@ KEY = "key-of-nobody-0123456789"
 NAMES = {
     "openai", "azure", "anthropic", "gemini", "vertex", "bedrock", "mistral", "groq", "together", "fireworks",
     "deepseek", "moonshot", "xai", "cohere", "openrouter", "perplexity", "huggingface", "ollama", "vllm",
-    "sglang", "lmstudio", "llamacpp", "litellm",
+    "sglang", "lmstudio", "llamacpp", "litellm", "databricks", "snowflake", "watsonx", "nvidia", "cerebras",
+    "dashscope", "openai-responses",
 }  # fmt: skip
 
 
-WIRES: dict[str, type[ChatServer]] = {"anthropic-messages": MessagesServer, "gemini": ContentServer}
+WIRES: dict[str, type[ChatServer]] = {
+    "anthropic-messages": MessagesServer,
+    "gemini": ContentServer,
+    "openai-responses": ResponsesServer,
+}
 """Servers of other wires than OpenAI's."""
 
 
@@ -158,7 +163,8 @@ def test_the_local_server_is_found(server: Picky, monkeypatch: pytest.MonkeyPatc
 def test_a_local_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The message says how it is started, and the exit code is 2."""
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
-    with pytest.raises(FatalCallError, match="`ollama serve` starts it"), Evaluator("ollama/x", cache=False) as e:
+    once = Options(attempts=1)
+    with Evaluator("ollama/x", cache=False, options=once) as e, pytest.raises(FatalCallError, match="`ollama serve`"):
         e.evaluate(TRACE)
 
 
@@ -170,6 +176,38 @@ def test_an_unknown_provider_is_answered_with_the_way_out(tmp_path: Path) -> Non
     assert "no provider 'olama'; did you mean 'ollama'" in result.err
     assert "--model openai/NAME" in result.err
     assert "--base-url https://HOST/v1" in result.err
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [("sagemaker/x", "/openai/v1, and its key"), ("github/openai/x", "ended on July 30, 2026")]
+)
+def test_a_name_that_is_no_provider_is_told_why(model: str, said: str) -> None:
+    """What people try is answered with a sentence of its own, and with the way to any other server."""
+    with pytest.raises(UnknownNameError, match=said) as caught:
+        provider_of(model)
+    assert "any other OpenAI-compatible server" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "address"),
+    [
+        ("databricks", {"DATABRICKS_HOST": "adb-1.2.azuredatabricks.net"}, "https://adb-1.2.azuredatabricks.net/serving-endpoints"),
+        ("databricks", {"DATABRICKS_HOST": "https://d.example/"}, "https://d.example/serving-endpoints"),
+        ("snowflake", {"SNOWFLAKE_ACCOUNT": "org-acc"}, "https://org-acc.snowflakecomputing.com/api/v2/cortex/v1"),
+        ("watsonx", {"WATSONX_URL": "https://us-south.ml.cloud.ibm.com"}, "https://us-south.ml.cloud.ibm.com/ml/gateway/v1"),
+    ],
+)  # fmt: skip
+def test_addresses_that_need_a_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, variables: dict[str, str], address: str
+) -> None:
+    """The vendor's own variable makes the address; without it a message names the variable."""
+    for variable in variables:
+        monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(ConfigError, match=variable):
+            built_in()[name].address("m")
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert built_in()[name].address("m") == address
 
 
 def test_the_key_of_a_provider_stays_with_it(server: Picky, monkeypatch: pytest.MonkeyPatch) -> None:

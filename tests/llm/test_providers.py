@@ -13,11 +13,11 @@ import pytest
 from judge_eval import Evaluator, FakeBackend, Identity
 from judge_eval.errors import ConfigError
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.kinds import check_mode, mode_for, routes_to_tell
+from judge_eval.judges.judge import check_mode, mode_for, routes_to_tell
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import build_stack, create_backend
-from judge_eval.registry import Provider
+from judge_eval.registry import Provider, provider_of
 from tests.support.batch_server import BatchServer
 from tests.support.batching import call
 from tests.support.installing import install_providers
@@ -82,6 +82,15 @@ def test_what_could_change_a_verdict_is_not_dropped(option: dict[str, Any]) -> N
     """Parameters and a base URL that a factory does not take are refused by name, never left out."""
     with pytest.raises(ConfigError, match=f"bare/x takes no {next(iter(option))}"):
         create_backend("bare/x", Options(**option))
+
+
+def test_no_package_takes_the_name_of_a_provider_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of `groq` is asked at its own server, whatever an installed package registers under this name."""
+    install_providers(monkeypatch, {"groq": always, "fake": always})
+    assert provider_of("groq/x").hosts == ("api.groq.com",)
+    identity = create_backend("fake/overlap", Options()).identity
+    assert identity is not None
+    assert identity.provider == "fake"
 
 
 @pytest.mark.usefixtures("calls")
@@ -172,7 +181,7 @@ def test_who_calls_nobody_says_so() -> None:
 
 def test_no_rule_hangs_on_a_provider_s_name() -> None:
     """Only the providers themselves compare a provider's name; all else asks what it states."""
-    names = r"(openai|decisions|fake)"
+    names = r"(openai|decisions|fake|local|anthropic|gemini)"
     test = re.compile(  # a comparison, a set or a look-up
         rf'startswith\("{names}/|(provider|name) [!=]= "{names}"|\{{"{names}"\}}|built_in\(\)\["{names}"\]'
     )

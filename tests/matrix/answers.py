@@ -19,12 +19,16 @@ BY_CLAIMS = ("split", "support", "supports", "together")
 """The names of the reply forms that are about claims."""
 
 
+SAID = "Which thing is the largest?"
+"""What was said before the second question."""
+
+
 def rows(count: int = 3, chunks: int = 3, *, claims: bool = False) -> list[dict[str, Any]]:
     """Make traces whose chunks all differ; with `claims` they bring the claims of their references."""
     made = []
     for n in range(count):
         reference = f"Thing {n} is made of oak. Thing {n} weighs {n + 2} kilos."
-        row = {
+        row: dict[str, Any] = {
             "id": f"q{n}",
             "query": f"What is thing {n} made of, and what does it weigh?",
             "reference": reference,
@@ -33,6 +37,11 @@ def rows(count: int = 3, chunks: int = 3, *, claims: bool = False) -> list[dict[
                 for k in range(chunks)
             ],
         }
+        if n == 1:  # one question follows others
+            row["history"] = [
+                {"role": "user", "content": SAID},
+                {"role": "assistant", "content": "The one in the hall."},
+            ]
         if claims:
             texts = [f"Thing {n} is made of oak.", f"Thing {n} weighs {n + 2} kilos."]
             row["claims"] = [{"id": str(i), "text": text} for i, text in enumerate(texts, 1)]
@@ -103,8 +112,9 @@ def _row(claims: Sequence[str], text: str) -> dict[str, Any]:
 
 
 def plainly(body: bytes | str) -> str:
-    """Write a body without the marks of its fences, which follow from the server's address too."""
-    return re.sub(r" \d{9}>", ">", json.dumps(json.loads(body), sort_keys=True))
+    """Write a body without `stream` and the marks of its fences, which follow from the server's address too."""
+    fields = {name: value for name, value in json.loads(body).items() if name != "stream"}
+    return re.sub(r" \d{9}>", ">", json.dumps(fields, sort_keys=True))
 
 
 class Answering(DecisionServer):

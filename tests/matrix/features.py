@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from judge_eval import Client, Trace
-from tests.matrix.answers import plainly, reply
+from tests.matrix.answers import SAID, plainly, reply
 from tests.matrix.case import Case, RefusedError, facts
 from tests.matrix.inside import BatchServer, Shell, database, on_ray, served
 
@@ -132,6 +132,22 @@ def record_and_replay(case: Case) -> None:
     run = case.run("--replay", "tape.jsonl", cache="empty-cache", out="replayed")
     case.nothing_twice()
     case.same(run, totals=False)
+
+
+@feature()
+def conversation(case: Case) -> None:
+    """Every request about a question after others shows these; after others than before it is asked anew, alone."""
+    case.same(case.run())
+    about = [body for body in case.server.bodies if "thing 1" in body.lower()]
+    assert about
+    assert all(SAID in body for body in about)
+    assert not [body for body in case.server.bodies if SAID in body and body not in about]
+    asked, rows = case.asked, case.rows()
+    rows[1]["history"][0]["content"] = "Which thing is the smallest?"
+    data = case.folder / "changed.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    case.run(data=data, out="changed")
+    assert case.asked - asked == sum(case.server.bodies[body] for body in about)
 
 
 @feature()
@@ -392,6 +408,34 @@ def compare(case: Case) -> None:
         assert "escalated" in case.call("compare", first.folder, other.folder)
 
 
+@feature()
+def other_cuts(case: Case) -> None:
+    """A run beside one whose chunks are glued: compared by words, which are the same, whatever the judge says."""
+    run, rows = case.run(), case.rows()
+    for row in rows:
+        row["chunks"] = [{"id": f"{row['id']}-all", "text": "\n".join(chunk["text"] for chunk in row["chunks"])}]
+    data = case.folder / "glued.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    glued = case.run(data=data, out="glued")
+    in_words = "ClaimRecall" if "ClaimRecall@3" in case.kind.metrics else "HitRate"
+    document = json.loads(case.call("compare", run.folder, glued.folder, "--json"))
+    (cuts,) = document["cuts"]
+    assert (cuts["differ"], cuts["same_text"]) == (True, 3)
+    assert set(cuts["by_chunks"]) == set(case.kind.metrics.split(","))
+    if cuts["quoted"]:
+        assert cuts["headline"].startswith(in_words)
+        assert [(d["metric"], d["difference"]) for d in document["differences"]] == [(cuts["headline"], 0)]
+    else:
+        assert "quotes no words" in " ".join(case.call("compare", run.folder, glued.folder).split())
+        assert not document["differences"]
+    verdicts = [[o for r in each.results for o in r.outcomes if o.kind == "verdict"] for each in (run, glued)]
+    quotes = [any(o.evidence or any(s.quote for s in o.supports or ()) for o in each) for each in verdicts]
+    assert cuts["quoted"] == all(quotes)
+    named = [f"{in_words}@{words}w" for words in (12, 20, 36)]
+    document = json.loads(case.call("compare", run.folder, glued.folder, "--json", "--metrics", ",".join(named)))
+    assert [(d["metric"], d["difference"]) for d in document["differences"]] == [(name, 0) for name in named]
+
+
 def expected_rows(case: Case) -> list[dict[str, Any]]:
     """Return a row a chunk: its outcome, with the votes on it."""
     made = []
@@ -413,7 +457,7 @@ def exports(case: Case) -> None:
     for cell, row in zip(cells, wanted, strict=True):
         assert (cell["trace_id"], cell["chunk_id"]) == (row["trace_id"], row["chunk_id"])
         assert cell["grade"] == str(row["grade"])
-        unsaid = {"reason": "no reason: decision model"}
+        unsaid = {"reason": "no reason: the judge gives none"}
         for name in ("reason", "evidence", "stage", "confidence"):
             wanted_cell = unsaid.get(name, "") if row[name] is None else str(row[name])
             assert cell[name] == wanted_cell, name

@@ -10,6 +10,7 @@ from typing import Any
 
 from judge_eval import Judge, Member, Options
 from tests.matrix.inside import Cascade, Claims, Decision, Listwise, Panel, Pointwise
+from tests.support.stages import stages_file
 
 MAIN, CHEAP = "gpt-4.1-mini", "gpt-4.1-nano"
 """Names of models whose prices are known."""
@@ -108,22 +109,21 @@ def _mixed(place: Place) -> Built:
     return models, Panel(members), replace(options, members=special)
 
 
-def _cascade(name: str, *flags: object, explained: bool = False) -> Kind:
+def _cascade(name: str, **more: bool) -> Kind:
     def build(place: Place) -> Built:
         options = _direct(place)
-        judge = Cascade(Decision("support/decision"), Pointwise("support/binary"), 0.75, explained)
+        judge = Cascade(Decision("support/decision"), Pointwise("support/binary"), 0.75, **more)
         special = {"cheap": replace(options, base_url=place.cheap_url, params={"dialect": "openai"})}
         models = {"cheap": f"decisions/{CHEAP}", "strong": f"openai/{MAIN}"}
         return models, judge, replace(options, members=special)
 
-    return Kind(
-        name,
-        lambda place: (
-            "--cascade", f"decisions/{CHEAP}", "--cascade-param", "dialect=openai", "--cascade-url",
-            place.cheap_url, "--strong-model", f"openai/{MAIN}", "--cascade-threshold", 0.75, *flags,
-        ),
-        build,
-    )  # fmt: skip
+    stage = {"model": f"decisions/{CHEAP}", "params": {"dialect": "openai"}}
+    return Kind(name, lambda place: _stages(place, stage, **more), build)
+
+
+def _stages(place: Place, cheap: dict[str, Any], **more: object) -> tuple[object, ...]:
+    stage = {"base_url": place.cheap_url, **cheap}
+    return "--judge", stages_file(place.folder, stage, f"openai/{MAIN}", threshold=0.75, **more)
 
 
 def _listwise_cascade(place: Place) -> Built:
@@ -187,13 +187,10 @@ KINDS = (
     _cascade("cascade"),
     Kind(
         "listwise-cascade",
-        lambda place: (
-            "--cascade", f"openai/{CHEAP}", "--cascade-mode", "listwise", "--cascade-url", place.cheap_url,
-            "--strong-model", f"openai/{MAIN}", "--cascade-threshold", 0.75,
-        ),
+        lambda place: _stages(place, {"model": f"openai/{CHEAP}", "mode": "listwise"}),
         _listwise_cascade,
     ),
-    _cascade("explained-cascade", "--explain-positives", explained=True),
+    _cascade("explained-cascade", explain_positives=True),
     Kind(
         "own-scale",
         lambda _: ("--model", f"openai/{MAIN}", "--relevant", 3),

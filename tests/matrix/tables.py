@@ -17,7 +17,7 @@ class Refusal:
 
 NO_QUOTES = Refusal("a decision model quotes nothing", ("evidence", "require", "decision model", "in a panel"))
 NO_BATCHES = Refusal("decision models do not support batches", ("Batch API", "decisions"))
-NO_CASCADES = Refusal("describe the judge in a file, --judge FILE", ("cascades", "unsupported", "batch"))
+NO_CASCADES = Refusal("a batch takes one model, not a cascade", ("cascades", "unsupported", "batch"))
 NO_PANELS = Refusal("a batch takes one model, not a panel", ("panels", "unsupported", "batch"))
 FOLLOWS = Refusal("(`--confidence`) is not for judging by claims", ("`--confidence`", "unsupported", "claims"))
 REFUSED: dict[tuple[str, str], Refusal] = {

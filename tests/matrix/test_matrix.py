@@ -12,6 +12,7 @@ from tests.matrix.cells import cell, check, opened
 from tests.matrix.features import FEATURES, Feature
 from tests.matrix.kinds import KINDS, Kind
 from tests.matrix.tables import KNOWN, REFUSED
+from tests.support.examples import SHARE
 
 QUICK = [feature for feature in FEATURES if not feature.needs and not feature.service]
 """Features that need nothing beyond the group `test`."""
@@ -19,10 +20,12 @@ BY_DEFAULT = {(KINDS[n % len(KINDS)].name, QUICK[n % len(QUICK)].name) for n in 
 """The part that runs by default: each kind and each quick feature once at least."""
 CELLS = [
     cell(kind, feature, *([] if (kind.name, feature.name) in BY_DEFAULT else [pytest.mark.slow]))
-    for kind in KINDS
-    for feature in FEATURES
+    for number, kind in enumerate(KINDS)
+    for place, feature in enumerate(FEATURES)
     if feature.service != "ray"  # they are in tests/distributed
+    and ((number + place) % 2 == 0 or SHARE == 1 or (kind.name, feature.name) in BY_DEFAULT | REFUSED.keys())
 ]
+"""Every second cell and all refusals; every cell with `JUDGE_EVAL_EXAMPLES=all`."""
 
 
 @pytest.fixture

@@ -75,7 +75,13 @@ def test_norms(norm: str, expected: list[float]) -> None:
 
 def test_interleaving_takes_turns_and_each_chunk_once() -> None:
     """The next new chunk of each list, the first list first."""
-    for lists, expected in (([list(A), list(B)], ["d1", "d3", "d2", "d5", "d4"]), ([[], ["a"]], ["a"])):
+    cases = (
+        ([list(A), list(B)], ["d1", "d3", "d2", "d5", "d4"]),
+        ([[], ["a"]], ["a"]),
+        ([["a", "b", "c"], ["a", "d", "e"]], ["a", "d", "b", "e", "c"]),  # a turn is never lost to a known chunk
+        ([["a", "b"], ["a", "b", "c", "d"], ["e"]], ["a", "b", "e", "c", "d"]),
+    )
+    for lists, expected in cases:
         items, ranked, questions = numbered(lists)
         assert [items[place] for place in interleaved(ranked, questions).tolist()] == expected
 

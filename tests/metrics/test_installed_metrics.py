@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, parse_metric
-from judge_eval.compare.gate import Limit, check_under
+from judge_eval.compare.gate import check_under
+from judge_eval.compare.gate_limit import Limit
 from judge_eval.errors import ConfigError, MetricError
 from judge_eval.metrics import GradeTable, Spec
 from judge_eval.runs.folder.run import Run
@@ -229,7 +230,7 @@ def test_trying_a_sound_metric_refuses_nothing(scale: Any) -> None:
 
 def test_differences_of_two_outcomes_are_put_on_their_range() -> None:
     """The score interval of values that are always one of two limits is that of hits, in other units."""
-    before, after = [0.0] * 12 + [1.0] * 8, [0.0] * 6 + [1.0] * 14
+    before, after = [0.0] * 24 + [1.0] * 16, [0.0] * 12 + [1.0] * 28
     hits = compare_paired(before, after, limits=(0.0, 1.0))
     wide = compare_paired([20 * x - 10 for x in before], [20 * x - 10 for x in after], limits=(-10.0, 10.0))
     assert hits.interval is not None

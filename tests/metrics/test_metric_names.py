@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import Metric, families, parse_metric
-from judge_eval.metrics.definitions import SPECS
+from judge_eval.metrics.metric import SPECS
 
 
 @st.composite

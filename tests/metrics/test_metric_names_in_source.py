@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import judge_eval
-from judge_eval.metrics.definitions import ALIASES, SPECS
+from judge_eval.metrics.metric import ALIASES, SPECS
 
 PACKAGE = Path(judge_eval.__file__).parent
 WORDS = {"map"}
@@ -55,6 +55,7 @@ def by_name_in_script(source: str) -> list[str]:
     return [text for text in re.findall(r"""["'`]([^"'`\n]*)["'`]""", source) if text in BEGINNINGS]
 
 
+@pytest.mark.slow
 def test_no_python_file_asks_for_a_metric_by_name() -> None:
     """Outside of `metrics/families` no code compares a text with a metric's name, or lists names for that."""
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -10,6 +10,8 @@ from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.schema import BINARY
+from judge_eval.views.findings import moved_claims_sentence
+from judge_eval.views.run import covered_sentence
 from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.serving import judge, rows
@@ -44,9 +46,9 @@ def test_who_labels_blindly_sees_no_claims() -> None:
     """Neither in the figures of the run nor beside a trace with a hidden verdict."""
     run = run_by_claims(espresso())
     page = run_page(Table(run))
-    assert page["claims"]["distinct"] == 4
+    assert page["claims"]["count"] == 11
     assert "claims" not in blind_page(page)
-    assert blind_card(card_page(run.results[0], BINARY, ["AP@5"], None, []))["claims"] is None
+    assert blind_card(card_page(run.results[0], BINARY, ["AP@5"], None, []), {})["claims"] is None
 
 
 def test_the_page_of_a_run_says_what_the_summary_says() -> None:
@@ -54,12 +56,12 @@ def test_the_page_of_a_run_says_what_the_summary_says() -> None:
     run = run_by_claims(espresso())
     outcome, result = run_page(Table(run))["claims"], missed_claims(run.results)
     assert result is not None
-    assert outcome["html"].startswith(f"<p class=sentence dir=auto>{result.sentence}</p><h3")
+    assert outcome["html"].startswith(f"<p class=sentence dir=auto>{covered_sentence(result)}</p><h3")
     missed, *_, tags = tables_in(outcome["html"])
-    assert outcome["distinct"] == result.distinct
+    assert outcome["count"] == result.counts.known + result.counts.unknown
     assert [row[2:4] for row in missed] == [[item.text, ", ".join(item.traces)] for item in result.missed]
     assert [row[1] for row in tags] == [f"{item.counts.covered_share:.3f}" for item in result.tags]
-    assert result.sentence in run._repr_html_()
+    assert covered_sentence(result) in run._repr_html_()
     assert run_page(Table(judge(rows()[:2])))["claims"] is None
     assert card_page(judge(rows()[:1]).results[0], BINARY, [], None, [])["claims"] is None
 
@@ -78,8 +80,8 @@ def test_two_runs_show_what_was_won_and_lost() -> None:
     (table,) = tables_in(result)
     assert [row[0] for row in table] == ["▼ lost", "▼ lost", "▲ won"]
     (record,) = before.compare(after).claims
-    assert result.startswith(f"<p class=sentence dir=auto>{record.sentence}.</p>")
-    assert (sides.opening("This run") or {})["claims"] == [record.sentence]
+    assert result.startswith(f"<p class=sentence dir=auto>{moved_claims_sentence(record)}.</p>")
+    assert (sides.opening("This run") or {})["claims"] == [moved_claims_sentence(record)]
     cards = {card["id"]: card for card in sides.in_full(sides.changed)}
     (table,) = tables_in(cards["q1"]["claims"])
     assert [row[4][:12] for row in table] == ["An espresso ", "The crema is", "Between 18 a"]

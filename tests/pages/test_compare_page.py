@@ -79,7 +79,7 @@ def numbers(page: JSON) -> JSON:
     """Return what a compare page says, by the names of the record."""
     return {
         "differences": {m["name"]: (m["n"], m["baseline"], m["candidate"], m["difference"], m["interval"],
-                                    m["p"], m["p_t"], m["p_holm"], m["wins"], m["ties"], m["losses"],
+                                    m["p"], m["p_holm"], m["wins"], m["ties"], m["losses"],
                                     m["detectable"]) for m in page["metrics"]},
         "paired": (page["common"], page["only_a"], page["only_b"]),
         "changed": {kind: n for kind, n in page["changes"].items() if kind != "same"},
@@ -91,7 +91,7 @@ def expected(record: Comparison) -> JSON:
     """Return the same of a comparison."""
     return {
         "differences": {d.metric: (d.n, d.baseline_mean, d.candidate_mean, d.difference,
-                                   d.interval and list(d.interval), d.p, d.p_t, d.p_holm, d.wins, d.ties,
+                                   d.interval and list(d.interval), d.p, d.p_holm, d.wins, d.ties,
                                    d.losses, d.detectable) for d in record.differences},
         "paired": (record.paired[0], record.only_baseline[0], record.only_candidate[0]),
         "changed": record.changed[0],
@@ -131,6 +131,7 @@ def test_a_page_says_what_the_comparison_says(made: Callable[[Path], tuple[EvalR
         assert [p["difference"] for p in pairs] == [record[p["name"]].difference for p in pairs]
 
 
+@pytest.mark.slow
 def test_a_metric_the_candidate_was_not_scored_by_is_compared(tmp_path: Path) -> None:
     """The page compares by the baseline's metrics, computed where the candidate lacks one."""
     from judge_eval.runs.scoring.rescore import rescore

@@ -34,6 +34,7 @@ def held(runs: list[EvalRun], most: int | None = None) -> SeveralRuns:
     return SeveralRuns([Table(run, most) for run in runs], most)
 
 
+@pytest.mark.slow
 def test_a_cell_says_what_its_run_says() -> None:
     """Each cell has the strip, the outlines and the scores that the run's own page has of that trace."""
     runs = three()
@@ -48,6 +49,7 @@ def test_a_cell_says_what_its_run_says() -> None:
             assert cell["scores"] == {name: own[row.id].scores[name] for name in several.names}
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_comparison_says() -> None:
     """Differences, intervals, warnings and notes are those of `compare A B C`, to the last digit."""
     runs = three()
@@ -133,6 +135,7 @@ def test_words_find_and_orders_sort() -> None:
     assert orders == {"order": [0, 1, 2], "apart": [1, 2, 0], "0": [1, 0, 2], "2": [2, 1, 0]}
 
 
+@pytest.mark.slow
 def test_a_brief_report_holds_the_traces_furthest_apart() -> None:
     """Of more traces than asked for those in which the runs differ most are held; figures are of all."""
     runs = three()
@@ -147,6 +150,7 @@ def test_a_brief_report_holds_the_traces_furthest_apart() -> None:
     assert full["metrics"] == data["metrics"]
 
 
+@pytest.mark.slow
 def test_the_report_holds_every_row_with_its_chunks() -> None:
     """A file has a block of chunks for each row, in the order of the rows."""
     text = matrix_report(three())
@@ -174,7 +178,7 @@ def test_the_server_shows_what_the_file_shows(tmp_path: Path) -> None:
         base = f"{url}/api/v1/matrix"
         page = ask(f"{base}?{query}")[1]
         assert page == {name: value for name, value in data.items() if name != "rows"}
-        result = ask(f"{base}/rows?{query}&limit=10&offset=5")[1]
+        result = ask(f"{base}/rows?{query}&limit=10&offset=5&sort=order")[1]
         assert (result["total"], result["rows"]) == (len(data["rows"]), data["rows"][5:15])
         assert ask(f"{base}/trace?{query}&place=3")[1] == blocks[3]
         assert ask(f"{base}/trace?{query}&place=99999")[0] == 404

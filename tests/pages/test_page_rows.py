@@ -146,10 +146,10 @@ def test_a_row_outlines_where_a_label_disagrees() -> None:
 def test_blind_shows_nothing_the_judge_said() -> None:
     """Before a label is given, neither row nor card tells verdict, reason, quote, score or call."""
     outcome = result([1, 0], [None, 1], scores={"AP@5": 1.0})
-    hidden = blind_row(row_of(outcome, BINARY))
+    hidden = blind_row(row_of(outcome, BINARY), 1)
     assert hidden.strip == "??"
     assert hidden.scores == {"AP@5": None}
-    page = blind_card(card_page(outcome, BINARY, ["AP@5"], None, []))
+    page = blind_card(card_page(outcome, BINARY, ["AP@5"], None, []), {"c1": 1})
     first, second = sorted(page["chunks"], key=lambda card: card["label"] is not None)
     assert set(first) == {"rank", "id", "title", "score", "label", "text", "hidden"}
     assert first["score"] is None

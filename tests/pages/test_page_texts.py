@@ -95,6 +95,7 @@ def test_the_scan_sees_sentences(source: str, seen: list[str]) -> None:
     assert sentences(source) == seen
 
 
+@pytest.mark.slow
 def test_each_text_is_asked_for_and_is_there() -> None:
     """A page has every text that its scripts ask for, and no text is left that no script asks for."""
     everything = set().union(*(asked_for(web(name)) for name in SCRIPTS))

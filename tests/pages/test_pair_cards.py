@@ -10,6 +10,7 @@ from judge_eval.pages.blind import blind_row
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import SNIPPET, ComparedRuns, snippet
 from judge_eval.pages.rows import Table
+from judge_eval.views.findings import opening_sentence
 from tests.pages.test_compare_page import failed_verdicts, other_judge, without_ids
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.reports import compare_report, run_report
@@ -87,6 +88,7 @@ def test_a_snippet_is_short_and_holds_the_beginning_of_its_quote(text: str, at: 
         assert pieces[1].rstrip("…") in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [without_ids, other_judge, failed_verdicts])
 def test_a_row_shows_the_strip_before_and_after(made: object, tmp_path: Path) -> None:
     """A changed row carries the signs of the baseline's verdicts; one that did not change has none."""
@@ -101,7 +103,7 @@ def test_a_row_shows_the_strip_before_and_after(made: object, tmp_path: Path) ->
             assert row.before == "".join(each["sign"] for each in changed[row.id]["a"]["strip"])
             assert row.data()["before"] == row.before
             assert row.data()["ranks_before"] == len(row.before)
-        assert blind_row(row).before is None or "0" not in row.labelled
+        assert blind_row(row, 0).before is None or not row.strip
     for table in (Table(old), Table(old, most=2)):
         strips = table.strips(range(len(old.results)))
         assert strips == ["".join(outcome.sign for outcome in result.outcomes) for result in old.results]
@@ -110,12 +112,13 @@ def test_a_row_shows_the_strip_before_and_after(made: object, tmp_path: Path) ->
 def test_both_pages_say_the_opening_sentence_of_the_record(tmp_path: Path) -> None:
     """The compare page and the run page say what `compare` says, in their own words for the candidate."""
     old, new = without_ids(tmp_path)
-    (opening,) = old.compare(new).openings
+    record = old.compare(new)
+    (opening,) = record.openings
     page = data_of(compare_report(old, new))
-    assert page["opening"]["sentence"] == opening.sentence("B")
+    assert page["opening"]["sentence"] == opening_sentence(record, opening, "B")
     assert page["opening"]["finding"] == opening.finding == "unclear"  # six traces
     page = data_of(run_report(new, old))
-    assert page["opening"]["sentence"] == opening.sentence("This run")
+    assert page["opening"]["sentence"] == opening_sentence(record, opening, "This run")
     assert data_of(run_report(new))["opening"] is None
 
 

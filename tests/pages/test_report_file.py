@@ -12,10 +12,10 @@ from judge_eval import EvalRun
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.page import pages, web, web_files
-from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import embed, store_at
 from judge_eval.pages.rows import Table
 from judge_eval.runs.folder.labels import Label, add_label, given_labels, with_labels
+from judge_eval.runs.judging.recall import Memory
 from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.reports import compare_report, run_report
@@ -24,6 +24,7 @@ from tests.support.serving import judge, rows, scripted
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"
 
 
+@pytest.mark.slow
 def test_the_report_holds_every_trace_and_its_numbers() -> None:
     """The file's data are the run's: means, intervals, and every trace with all its chunks."""
     run = judge(rows(), label="main")
@@ -82,6 +83,7 @@ def test_embed_escapes_what_html_or_javascript_could_mistake() -> None:
     assert json.loads(embed(value)) == value
 
 
+@pytest.mark.slow
 def test_a_baseline_gives_each_metric_its_paired_difference() -> None:
     """The difference shown is the mean of the per-trace differences, and rows carry their own."""
     shuffled = [{**row, "chunks": row["chunks"][::-1]} for row in rows()]
@@ -115,6 +117,7 @@ def test_compare_names_what_changed() -> None:
     assert [move["b"] for move in changed["moves"]] == [1, 2, 3, 4, 5][: len(changed["moves"])]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_comparison_says() -> None:
     """Difference, interval, p, wins and changes are those of `compare`, clusters and failures included."""
     from judge_eval.compare.compare import compare
@@ -180,15 +183,15 @@ def test_later_labels_take_the_place_of_the_datasets(tmp_path: Path) -> None:
         add_label(run.folder, Label(trace_id=run.results[0].trace_id, chunk_id=chunk.id, label=value))
     with (run.folder / "labels.jsonl").open("a") as file:
         file.write('{"torn')
-    assert [label.label for label in given_labels(run.folder).values()] == [0]
+    assert [label.label for label in given_labels(run.folder, 1).values()] == [0]
     assert with_labels(run).results[0].trace.chunks[0].label == 0
     assert [r.trace.chunks[0].label for r in with_labels(run).results][1] == run.results[1].trace.chunks[0].label
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
-    assert len(given_labels(run.folder)) == 2
+    assert len(given_labels(run.folder, 1)) == 2
     (run.folder / "labels.jsonl").unlink()
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=None))
-    assert given_labels(run.folder) == {}
+    assert given_labels(run.folder, 1) == {}
 
 
 def test_labels_given_later_feed_agreement(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from judge_eval import Pool
 from judge_eval.pools.adding import what_each_adds
 from judge_eval.pools.scoring import score_pool
 from judge_eval.views.blocks import TableBlock
-from judge_eval.views.pool import pool_view
+from judge_eval.views.pool import added_sentence, pool_view
 from tests.pools.test_pool import run_of
 
 
@@ -21,7 +21,7 @@ def test_two_runs_by_hand() -> None:
     assert shares == pytest.approx({("dense",): 4 / 5, ("bm25",): 3 / 5, ("dense", "bm25"): 1.0})
     assert [each.gain.value for each in added.each if each.gain] == pytest.approx([2 / 5, 1 / 5])
     assert [each.only_questions for each in added.each] == [0, 0]
-    assert added.sentence.startswith(
+    assert added_sentence(added).startswith(
         "bm25 finds 100% of the relevant chunks that dense misses (1 of 1); the pool is what they found, and dense "
         "alone covers 80%"
     )
@@ -35,7 +35,7 @@ def test_what_counts_ends_at_k() -> None:
     assert (added.relevant, added.best[-1].share.value) == (4, pytest.approx(3 / 4))
     assert [each.only_questions for each in added.each] == [0, 1]
     assert ("none", 1) in {(" ".join(each.systems) or "none", each.chunks) for each in added.found_by}
-    assert "; together they cover 75%" in added.sentence
+    assert "; together they cover 75%" in added_sentence(added)
 
 
 def test_draws_without_a_relevant_chunk_are_left_out() -> None:
@@ -57,7 +57,7 @@ def test_the_best_pair_and_three_are_those_of_all_combinations() -> None:
         (("A", "B", "C", "D"), 1.0),
     ]
     assert [each.gain.value for each in added.each if each.gain] == pytest.approx([0, 0, 1 / 3, 0])
-    assert added.sentence == "the best pair, B and C, covers 100% of the pool; all 4 together 100%"
+    assert added_sentence(added) == "the best pair, B and C, covers 100% of the pool; all 4 together 100%"
 
 
 def test_many_sets_of_runs_are_cut() -> None:

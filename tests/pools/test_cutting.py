@@ -6,6 +6,7 @@ import pytest
 from judge_eval import EvalRun, Trace, import_verdicts
 from judge_eval.errors import DataError
 from judge_eval.pools.cutting import cut_by_score
+from judge_eval.views.pool import cut_sentence
 
 
 def scored(relevance: float, seed: int = 0) -> EvalRun:
@@ -28,7 +29,7 @@ def test_a_score_that_tells_is_cut_where_it_tells() -> None:
     assert all(0.95 < threshold < 1.2 for threshold in cut.thresholds)
     assert (cut.precision.value or 0) > 0.98
     assert (cut.recall.value or 0) > 0.98
-    assert "of the relevant chunks stay" in cut.sentence
+    assert "of the relevant chunks stay" in cut_sentence(cut)
 
 
 def test_a_score_of_chance_gains_nothing() -> None:

@@ -16,7 +16,7 @@ from judge_eval import EvalRun, Trace, import_verdicts, what_if
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.metrics import mmr
 from judge_eval.metrics.fusion import Fusion, normalised
-from judge_eval.pools import joining
+from judge_eval.pools import lists as new_lists
 from judge_eval.pools.recipe import Recipe
 from judge_eval.whatif import NewLists, sweep
 
@@ -84,7 +84,14 @@ def plain(lists: list[list[Row]], recipe: Recipe) -> list[tuple[str, float | Non
         sums = {name: math.fsum(each) * times[name] for name, each in parts.items()}
         ranked = [(name, sums[name]) for name in sorted(sums, key=lambda name: (-sums[name], first[name]))]
     elif recipe.interleave:
-        ranked = [(name, None) for name in sorted(first, key=first.__getitem__)]
+        ranked, turns = [], [[name for name, _, _ in rows] for rows in lists]
+        while any(turns):
+            for names in turns:
+                seen = {name for name, _ in ranked}
+                while names and names[0] in seen:
+                    names.pop(0)
+                if names:
+                    ranked.append((names.pop(0), None))
     else:
         ranked = [(name, score) for name, score, _ in lists[0]]
     if recipe.dedup:
@@ -127,7 +134,7 @@ def test_new_lists_are_those_of_the_definitions(data: st.DataObject) -> None:
     if join is None and not str(Recipe(**recipe)):
         recipe["cut"] = 2
     systems = data.draw(tables(size))
-    with mock.patch.object(joining, "BLOCK", data.draw(st.integers(1, 3))):
+    with mock.patch.object(new_lists, "BLOCK", data.draw(st.integers(1, 3))):
         made = what_if(runs_of(systems), **recipe)
     for place, result in enumerate(made.results):
         lists = [system[place] for system in systems]
@@ -146,7 +153,7 @@ def test_sweeps_and_comparisons_read_the_same_numbers(systems: list[list[list[Ro
     """A sweep's points are the what-ifs of its values; a comparison from what was packed is the one that reads runs."""
     runs = runs_of(systems)
     recipe: dict[str, Any] = {"fuse": "rrf", "cut": cut}
-    with mock.patch.object(joining, "BLOCK", 2):
+    with mock.patch.object(new_lists, "BLOCK", 2):
         try:
             report = sweep(runs, "k=0,60", metric="AP@3", seed=seed, **recipe)
         except ConfigError:  # no question has a value both before and after
@@ -179,7 +186,7 @@ def test_questions_that_one_run_lacks_stay_in_comparisons(tmp_path: Path) -> Non
     traces = [second.results[place].trace for place in order]
     grades = {(f"q{n}", name): grade for n in order for name, _, grade in systems[1][n] if grade is not None}
     second = import_verdicts(grades, traces, metrics=METRICS, label="other", out=tmp_path)
-    with mock.patch.object(joining, "BLOCK", 2):
+    with mock.patch.object(new_lists, "BLOCK", 2):
         lists = NewLists([first, second], Recipe(fuse="combsum"))
         with lists.evaluator() as evaluator:
             made = lists.run(evaluator, out=tmp_path)
@@ -197,6 +204,6 @@ def test_lists_that_cannot_be_made_leave_no_folder(tmp_path: Path) -> None:
         runs[1].results[2].trace.replace(chunks=tuple(c.replace(score=None) for c in runs[1].results[2].trace.chunks))
     )
     results = [*runs[1].results[:2], runs[1].results[2].replace(trace=bare)]
-    with mock.patch.object(joining, "BLOCK", 1), pytest.raises(DataError, match="trace 'q2': a chunk has no score"):
+    with mock.patch.object(new_lists, "BLOCK", 1), pytest.raises(DataError, match="trace 'q2': a chunk has no score"):
         what_if([runs[0], runs[1].replace(results=results)], fuse="combsum", out=tmp_path)
     assert [*tmp_path.iterdir()] == []

@@ -53,6 +53,7 @@ def judged(result: pytest.RunResult) -> list[str]:
     return [line.partition("judged ")[2] for line in result.outlines if "judged {" in line]
 
 
+@pytest.mark.slow
 def test_tests_replay_what_they_recorded(
     pytester: pytest.Pytester, chat: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_record_then_replay_without_the_server(
     result.stdout.fnmatch_lines(["*judge_eval (replay)*", "test_pizza.py::test_sauce*AP*>= 0.0000*2*"])
 
 
+@pytest.mark.slow
 def test_a_changed_chunk_is_a_miss_until_it_is_recorded_again(
     pytester: pytest.Pytester, run: Run, server: ChatServer
 ) -> None:
@@ -121,6 +122,38 @@ def test_a_changed_chunk_is_a_miss_until_it_is_recorded_again(
     assert "480" in path.read_text()
 
 
+@pytest.mark.slow
+def test_answers_that_no_test_asks_for_are_pruned(pytester: pytest.Pytester, run: Run, server: ChatServer) -> None:
+    """Only on request, if all tests ran and passed; what is asked for stays and replays."""
+    path = _record(pytester, run)
+    pytester.makepyfile(test_pizza=LOW.replace("0.8", "0.0").replace("450", "480"))
+    run("--judge-eval-mode=record").assert_outcomes(passed=1)
+    assert len(path.read_text().splitlines()) == 4
+    assert "nothing was pruned" in run("--judge-eval-prune", "-k", "nothing").stdout.str()
+    assert len(path.read_text().splitlines()) == 4
+    assert "1 answer removed" in run("--judge-eval-prune").stdout.str()
+    assert "450" not in path.read_text()
+    assert "every answer was asked for" in run("--judge-eval-prune").stdout.str()
+    for more in (("--judge-eval-mode=record",), ("test_pizza.py::test_sauce",)):
+        assert run("--judge-eval-prune", *more).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_misspelt_metric_costs_no_call(pytester: pytest.Pytester, run: Run, server: ChatServer) -> None:
+    """The names of metrics are read before anything is judged."""
+    pytester.makepyfile(
+        test_named="""
+        def test_named(assert_metrics):
+            chunks = [{"id": "c1", "text": "Tomatoes."}]
+            assert_metrics({"id": "q", "query": "Which?", "reference": "Tomatoes.", "chunks": chunks}, {"APP@5": 0.8})
+        """
+    )
+    result = run("test_named.py", "--judge-eval-mode=record")
+    result.assert_outcomes(failed=1)
+    assert "APP" in result.stdout.str()
+    assert "calls" not in server.stats
+
+
+@pytest.mark.slow
 def test_another_model_does_not_replay(pytester: pytest.Pytester, run: Run, server: ChatServer) -> None:
     """A cassette of one model never answers for another; the message says who is who."""
     _record(pytester, run)

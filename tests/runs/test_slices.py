@@ -32,6 +32,7 @@ def run_of(relevant: set[tuple[str, str]], labelled: bool = False):
     return judged(traces_of(dict.fromkeys(NAMES, "abc"), **more), dict.fromkeys(relevant, 1))
 
 
+@pytest.mark.slow
 def test_a_language_that_is_worse_is_seen() -> None:
     """German questions find nothing; sources, which do not matter, differ in nothing; ten rare traces cannot say."""
     run = run_of({(n, "a") for k, n in enumerate(NAMES) if k % 2 == 0})
@@ -65,6 +66,7 @@ def test_holm_keeps_false_alarms_rare(draws: int) -> None:
     assert alarms <= 7 * draws // 60 + (draws < 60)
 
 
+@pytest.mark.slow
 def test_agree_and_compare_have_slices() -> None:
     """A judge that errs on German alone has a lower accuracy there; a change of German alone is seen as one."""
     truth = {(n, "a") for n in NAMES}
@@ -85,6 +87,7 @@ def test_agree_and_compare_have_slices() -> None:
     assert changed["en"].difference == 0
 
 
+@pytest.mark.slow
 def test_kappa_of_a_slice_is_that_of_its_chunks() -> None:
     """Both sides by brute force; the error is the jackknife's over traces, so the interval is near a bootstrap's."""
     rng = np.random.default_rng(5)

@@ -192,6 +192,7 @@ def test_a_file_in_anothers_place_is_read_anew(tmp_path: Path, judged: EvalRun) 
     journal.close()
 
 
+@pytest.mark.slow
 def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalRun) -> None:
     """Rate, hits, failures and time left are what that process says; rows and traces what it has written."""
     journal = started(tmp_path, judged)
@@ -250,6 +251,7 @@ def test_a_run_with_a_baseline_is_shown_without_it_while_it_is_judged(tmp_path: 
     journal.close()
 
 
+@pytest.mark.slow
 def test_a_blind_look_at_a_run_that_is_judged(tmp_path: Path, judged: EvalRun) -> None:
     """Who labels blind sees neither the means so far nor the verdicts of what has come."""
     bare = [{**row, "chunks": [{**chunk, "label": None} for chunk in row["chunks"]]} for row in rows()[:2]]

@@ -107,13 +107,16 @@ def test_an_agent_judges_compares_gates_and_tries(tmp_path: Path) -> None:
         assert gate.startswith("Gate failed: 1 of 2\n- failed: max-drop AP@5 fell")
         tried = await text_of(client, "try_what_if", runs=["label:text", "label:title"], fuse="rrf", label="hybrid")
         assert "hybrid" in tried
+        tried = await text_of(client, "try_what_if", runs=["label:title"], cut=3, label="short", metrics=["HitRate@3"])
+        assert "HitRate@3" in tried
+        assert "AP@5" not in tried
         assert "no run" in await refusal_of(client, "show_run", run="label:none")
         assert "give a limit" in await refusal_of(client, "check_gate", run="label:text")
-        assert "AP@5" in await refusal_of(client, "worst_traces", metric="AP@9")
+        assert "HitRate@3" in await refusal_of(client, "worst_traces", metric="AP@9")
 
     talk(over_stdio(tmp_path, "--model", "fake/overlap", "--metrics", "AP@5,RR"), conversation)
     labels = {manifest.label for _, manifest in run_folders(tmp_path / "runs")}
-    assert labels == {"text", "title", "hybrid"}
+    assert labels == {"text", "title", "hybrid", "short"}
 
 
 def test_without_a_model_nothing_is_judged(tmp_path: Path) -> None:
@@ -196,6 +199,23 @@ def test_over_http_token_and_limits_hold(hosted: str, tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(held(), 60))
 
 
+def test_an_agent_asks_a_follow_up_question(tmp_path: Path) -> None:
+    """The judge reads the turns before a question, and the answer shows them; an unknown role has a reason."""
+    turns = [{"role": "user", "content": "When do you open on weekdays?"}, {"role": "assistant", "content": "At nine."}]
+    asked = {"query": "And on Sundays?", "reference": "Closed on Sundays.", "chunks": ["Closed on Sundays."]}
+    with ChatServer() as server:
+
+        async def conversation(client: Client) -> None:
+            assert "When do you open on weekdays?" in await text_of(client, "judge_retrieval", history=turns, **asked)
+            odd = [{"role": "nobody", "content": "Hi."}]
+            assert "history[0].role" in await refusal_of(client, "judge_retrieval", history=odd, **asked)
+
+        flags = ("--model", "openai/m", "--base-url", server.url)
+        talk(over_stdio(tmp_path, *flags, OPENAI_API_KEY="sk-test-1234567890"), conversation)
+        (call,) = server.calls
+        assert "When do you open on weekdays?" in json.dumps(call["messages"])
+
+
 def test_over_stdio_no_url_and_no_device_is_read(tmp_path: Path) -> None:
     """No URL is requested, no pipe or device is opened, and arguments have bounds with a reason."""
     os.mkfifo(tmp_path / "pipe")
@@ -212,6 +232,15 @@ def test_over_stdio_no_url_and_no_device_is_read(tmp_path: Path) -> None:
             assert "query has 3,000,000 characters" in long
             empty = await refusal_of(client, "judge_retrieval", query=" ", reference="r", chunks=["c"])
             assert "the query is empty" in empty
+            for tool, wrong, message in (
+                ("show_run", {"run": 5}, "show_run: run: holds a number, not a text"),
+                ("list_runs", {"most": 0}, "list_runs: most: must be at least 1"),
+                ("list_runs", {"most": "many"}, "list_runs: most: must be a whole number"),
+                ("judge_retrieval", {"query": "q"}, "judge_retrieval: chunks: this field is required"),
+                ("judge_retrieval", {"query": "q", "chunks": "c"}, "judge_retrieval: chunks: holds a text, not a list"),
+                ("judge_traces", {"traces": [{"query": "q", "chunks": [], "x": 1}]}, "judge_traces: traces[0].x: unk"),
+            ):
+                assert (await refusal_of(client, tool, **wrong)).startswith(message), message
 
         talk(over_stdio(tmp_path, "--model", "fake/overlap", "--metrics", "AP@5"), conversation)
         assert not server.counts

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,6 +36,7 @@ def kappa_of(pairs: list[tuple[int, int]]) -> float:
     return (same - chance) / (1 - chance)
 
 
+@pytest.mark.slow
 def test_labels_are_kept_by_name_and_a_decision_settles_a_difference(tmp_path: Path) -> None:
     """Anna's label survives Ben's; while they differ the chunk has none; the decision counts, and all is exported."""
     run = judge(unlabelled(4), tmp_path)
@@ -55,12 +58,12 @@ def test_labels_are_kept_by_name_and_a_decision_settles_a_difference(tmp_path: P
         assert {each["by"]: each["n"] for each in result["people"]} == {"Anna": len(chunks), "Ben": len(chunks)}
         differing = {(each["trace"], each["chunk"]) for each in result["differing"]}
         assert differing == {chunks[k] for k in range(0, len(chunks), 5)}
-        assert not differing & given_labels(run.folder).keys()
+        assert not differing & given_labels(run.folder, 1).keys()
         give(0, 1, "Cleo", final=True)
-        assert given_labels(run.folder)[chunks[0]].label == 1
+        assert given_labels(run.folder, 1)[chunks[0]].label == 1
         assert ask(f"{base}/people")[1]["differing"][-1]["decided"] is True
         give(1, None, "Ben")  # taken back: Anna's stays
-        assert given_labels(run.folder)[chunks[1]].by == "Anna"
+        assert given_labels(run.folder, 1)[chunks[1]].by == "Anna"
     both = [pair for k, pair in enumerate(zip(anna, ben, strict=True)) if k != 1]
     (pair,) = agree(run, None).people
     assert (pair.people, pair.n) == (("Anna", "Ben"), len(both))
@@ -83,18 +86,24 @@ def test_labels_are_kept_by_name_and_a_decision_settles_a_difference(tmp_path: P
     added = CliRunner().invoke(app, ["runs", "labels", "latest", "--out", str(tmp_path / "other"), "--add", str(file)])
     assert added.exit_code == 0, added.output
     assert other.folder is not None
-    grades = [{key: label.label for key, label in given_labels(f).items()} for f in (run.folder, other.folder)]
+    grades = [{key: label.label for key, label in given_labels(f, 1).items()} for f in (run.folder, other.folder)]
     assert grades[0] == grades[1]
 
 
-def test_most_people_settle_a_label_and_a_tie_settles_nothing() -> None:
-    """Two of three decide; two against two do not; a decision outweighs all."""
-    assert agreed_label([1, 1, 0]) == 1
-    assert agreed_label([1, 0, 1, 0]) is None
-    assert agreed_label([1, 1, 1], [0]) == 0
-    assert agreed_label([]) is None
+def test_people_settle_a_label_unless_they_are_split_on_relevance() -> None:
+    """The lower median counts if more people are on its side of the threshold; a real tie settles nothing."""
+    assert agreed_label([1, 1, 0], 1) == 1
+    assert agreed_label([1, 0, 1, 0], 1) is None
+    assert agreed_label([1, 1, 1], 1, [0]) == 0
+    assert agreed_label([], 1) is None
+    assert agreed_label([3, 2], 2) == 2
+    assert agreed_label([1, 0], 2) == 0
+    assert agreed_label([3, 2, 0], 2) == 2
+    assert agreed_label([3, 2, 1], 2) == 2
+    assert agreed_label([2, 1], 2) is None
 
 
+@pytest.mark.slow
 def test_blind_hides_rank_score_and_the_labels_of_others(tmp_path: Path) -> None:
     """Blind, Ben sees neither Anna's label nor rank or score, in the same shuffled order each time."""
     data = [{**row, "chunks": [{**c, "score": 9.0 - k} for k, c in enumerate(row["chunks"])]} for row in unlabelled(3)]
@@ -121,6 +130,7 @@ def test_blind_hides_rank_score_and_the_labels_of_others(tmp_path: Path) -> None
         assert [card["id"] for card in looks["Anna"][0]] == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
 def test_a_sample_is_served_in_its_order_with_progress(tmp_path: Path, suffix: str) -> None:
     """The rows of a sample are its traces in its order, chunks too, and `done` counts whole traces of one person."""
@@ -149,18 +159,19 @@ def test_a_sample_is_served_in_its_order_with_progress(tmp_path: Path, suffix: s
         assert ask(f"{url}/api/v1/runs/{run.id}/rows?sample=true")[0] == 404
 
 
-def test_a_sample_of_labelled_data_shows_no_verdict_before_a_name_is_given(tmp_path: Path) -> None:
-    """Labels that the dataset brings are not those of who looks: nothing of a sample is shown for them."""
+def test_labelled_data_show_no_verdict_to_who_has_not_labelled_them(tmp_path: Path) -> None:
+    """Labels that the dataset brings are not those of who looks: nothing of a run or a sample is shown for them."""
     run = judge(rows()[:4], tmp_path)
     assert any(chunk.label is not None for result in run.results for chunk in result.trace.chunks)
     file = tmp_path / "to_label.jsonl"
     CliRunner().invoke(app, ["sample", "latest", "--out", str(tmp_path), "-n", "2", "-o", str(file)])
     with serving(ServerSettings(tmp_path, sample=read_sample(file))) as url:
         base = f"{url}/api/v1/runs/{run.id}"
-        first, *_ = listed = ask(f"{base}/rows?blind=true&sample=true")[1]["rows"]
-        assert {sign for row in listed for sign in row["strip"]} == {"?"}
-        query = urlencode({"trace_id": first["id"], "blind": "true", "sample": "true"})
-        assert all(card["hidden"] for card in ask(f"{base}/trace?{query}")[1]["trace"]["chunks"])
+        for of in ("true", "false"):
+            first, *_ = listed = ask(f"{base}/rows?blind=true&sample={of}")[1]["rows"]
+            assert {sign for row in listed for sign in row["strip"]} == {"?"}
+            query = urlencode({"trace_id": first["id"], "blind": "true", "sample": of})
+            assert all(card["hidden"] for card in ask(f"{base}/trace?{query}")[1]["trace"]["chunks"])
 
 
 def test_a_file_that_is_not_a_sample_is_refused(tmp_path: Path) -> None:
@@ -170,3 +181,33 @@ def test_a_file_that_is_not_a_sample_is_refused(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["serve", "--out", str(tmp_path), "--sample", str(file)])
     assert shown.exit_code == 2
     assert "judge-eval sample" in shown.stderr
+
+
+@pytest.mark.slow
+def test_two_people_who_label_at_once_lose_no_label(tmp_path: Path) -> None:
+    """Blind labels of two people that come at the same time are all kept, and neither sees the other's meanwhile."""
+    run = judge(unlabelled(4), tmp_path)
+    cards = [(result.trace_id, chunk.id) for result in run.results for chunk in result.trace.chunks]
+    with serving(ServerSettings(tmp_path)) as url, ThreadPoolExecutor(8) as pool:
+        base = f"{url}/api/v1/runs/{run.id}"
+
+        def give(place: int, by: str) -> int:
+            trace, chunk = cards[place]
+            label = (place + (by == "Ben")) % 2
+            body = {"trace_id": trace, "chunk_id": chunk, "label": label, "by": by, "blind": True}
+            status = ask(f"{base}/labels", method="POST", body=body)[0]
+            other = urlencode({"trace_id": trace, "blind": "true", "by": "Cleo"})
+            shown = ask(f"{base}/trace?{other}")[1]["trace"]["chunks"]
+            assert not any(card["label"] is not None or card.get("people") for card in shown)
+            return status
+
+        given = [pool.submit(give, place, by) for place in range(len(cards)) for by in ("Anna", "Ben")]
+        assert {each.result() for each in given} == {201}
+        labels = ask(f"{base}/labels")[1]
+        assert Counter(label["by"] for label in labels) == {"Anna": len(cards), "Ben": len(cards)}
+        people = ask(f"{base}/people")[1]
+        assert len(people["differing"]) == len(cards)
+        assert not any(each["decided"] for each in people["differing"])
+    lines = (run.folder / "labels.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * len(cards)
+    assert all(json.loads(line)["blind"] for line in lines)

@@ -42,6 +42,7 @@ def test_results_hold_null_and_the_stage(served: str) -> None:
     assert {item["reason"] is None for item in verdicts if item["stage"] == "strong"} == {False}
 
 
+@pytest.mark.slow
 def test_the_document_says_what_may_be_null(served: str) -> None:
     """The schema of a verdict allows null for reason and quote, and names the stages."""
     document = ask(f"{served}/api/v1/openapi.json")[1]
@@ -64,7 +65,8 @@ def test_a_page_shows_stages_questions_and_answers(served: str) -> None:
     kept = [card for card in page["chunks"] if card["stage"] == "cheap"]
     assert {(card["reason"], card["no_reason"], card["evidence"]) for card in kept} == {(None, NO_REASON, None)}
     blind = ask(f"{served}/api/v1/runs/label:cascade/trace?trace_id=docs-001&blind=true")[1]["trace"]
-    assert blind == page | {"relevant_total": None}  # its chunks have labels, and are no longer to be labelled blind
+    assert all(card["hidden"] for card in blind["chunks"])  # labels of the dataset are not those of who looks
+    assert not {"stage", "confidence", "calls"} & {name for card in blind["chunks"] for name in card}
     head = ask(f"{served}/api/v1/runs/label:cascade/page")[1]["head"]
     assert set(head["stages"]) == {"cheap", "strong"}
     assert head["cascade"][1].startswith("the threshold was named, not fitted: nothing bounds")

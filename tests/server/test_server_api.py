@@ -107,6 +107,7 @@ def test_what_names_no_run_gets_one_sentence(url: str, method: str, names: str) 
     assert result["error"]["message"] == f"a run is named here by {names}"
 
 
+@pytest.mark.slow
 def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
     """A link to a run elsewhere is not listed, read or deleted; static files are a closed list."""
     elsewhere = judge(rows()[:1], tmp_path / "elsewhere").folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -228,6 +229,37 @@ def test_head_and_options_are_answered(url: str) -> None:
         assert (code, text) == (204, "")
         assert set(methods.split(", ")) <= set(headers["allow"].split(", ")), path
     assert ask(f"{url}/api/v1/runs", method="OPTIONS", headers={"Origin": "http://evil.example"})[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message"),
+    [
+        ("GET", "runs?limit=0", None, "query.limit: must be at least 1"),
+        ("GET", "runs?limit=x", None, "query.limit: must be a whole number"),
+        ("GET", "runs?limit=1001", None, "query.limit: must be at most 1,000"),
+        ("GET", "runs?status=gone", None, "query.status: must be 'submitted', 'running', 'done', "),
+        ("GET", f"runs?label={'x' * 10_001}", None, "query.label: must have at most 10,000 characters"),
+        ("GET", "runs/label:main/answer?wait=99", None, "query.wait: must be at most 30"),
+        ("GET", "runs/label:main/live?blind=maybe", None, "query.blind: must be true or false"),
+        ("GET", "named", None, "query.name: this field is required"),
+        ("GET", "named?name=x", None, "a run is named here by its whole id or by label:NAME"),
+        ("POST", "runs/label:main/labels", [], "body: holds a list, not an object"),
+        ("POST", "runs/label:main/labels", {"chunk_id": 1}, "body.trace_id: this field is required (and 2 more)"),
+        ("POST", "runs/label:main/labels", b"{", "the body is not JSON: Expecting property name"),
+        ("POST", "runs/label:main/labels", {"trace_id": "a", "chunk_id": "b", "label": 1.5},
+         "body.label: must be a whole number"),
+        ("POST", "runs", {"traces": []}, "traces: must hold at least 1 item"),
+        ("POST", "runs", {"traces": [{"query": "q", "chunks": ["a"]}], "baseline": "x"},
+         "baseline.uuid: must be a run's whole id, or label:NAME"),
+    ],
+)  # fmt: skip
+def test_a_422_is_one_sentence_in_plain_words(url: str, method: str, path: str, body: Any, message: str) -> None:
+    """What is wrong and where, in the words of this project's own messages; none of a library's."""
+    sent: Any = {"raw": body} if isinstance(body, bytes) else {"body": body}
+    status, answer, _ = ask(f"{url}/api/v1/{path}", method=method, **sent)
+    assert (status, answer["error"]["type"]) == (422, "data")
+    assert answer["error"]["message"].startswith(message)
+    assert not re.search("[Ii]nput should|pydantic|validation|constrained", answer["error"]["message"])
 
 
 def test_small_requests_may_not_be_large(url: str) -> None:

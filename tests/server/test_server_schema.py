@@ -49,7 +49,7 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
             "--checks", "not_a_server_error", "--generation-deterministic", "--no-color", "--workers", "1",
         ]  # fmt: skip
         # The generator cannot make the pairs of an upload; the test below takes one apart instead.
-        fuzzing = ["--phases", "fuzzing", "--max-examples", "30", "--exclude-path", "/api/v1/runs/upload"]
+        fuzzing = ["--phases", "fuzzing", "--max-examples", "8", "--exclude-path", "/api/v1/runs/upload"]
         for phase in (["--phases", "examples,coverage"], fuzzing):
             output = subprocess.run(
                 [*command, *phase], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
@@ -67,14 +67,14 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 @pytest.mark.slow
 def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
-    """Whatever part of an uploaded run is replaced by junk, the answer is a run or a 4xx, and pages work."""
+    """Whatever part of an uploaded run is replaced by junk of some kind, the answer is a run or a 4xx; pages work."""
     run = judge([{**row, "chunks": row["chunks"][:2]} for row in rows()[:1]])
     results = [result.model_dump(mode="json") for result in run.results]
     whole = {"manifest": run.manifest.model_dump(mode="json"), "results": results}
     taken = 0
     with serving(ServerSettings(tmp_path)) as url:
-        for path in places(whole):
-            for junk in (None, -1, 10**30, "\x00", "\ud800", [], {}, [[]], {"a": 1}):
+        for number, path in enumerate(places(whole)):
+            for junk in (None, -1, 10**30, "\x00", "\ud800", [], {}, [[]], {"a": 1})[number % 3 :: 3]:
                 body = copy.deepcopy(whole)
                 body["manifest"]["id"] = str(uuid.uuid4())
                 inside: Any = body

@@ -58,6 +58,7 @@ def test_dripping_uploads_do_not_block_submissions(tmp_path: Path) -> None:
         assert ask(f"{url}/api/v1/runs", method="POST", body={"traces": [ONE]})[0] == 202
 
 
+@pytest.mark.slow
 def test_more_dripping_uploads_than_places_leave_every_route_answering(tmp_path: Path) -> None:
     """210 of them take none of the 200 places."""
     with serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url, begun(url, 210):

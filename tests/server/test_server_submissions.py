@@ -54,12 +54,12 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(tmp_path: Path, e
         process, url = start(tmp_path, chat)
         try:
             uuid = submit(Client(url))
-            until(lambda: chat.counts["hang"] >= TRACES * CHUNKS - ANSWERED, process)
+            until(lambda: chat.counts["hang"] >= 1, process)
             until(lambda: DiskStore(tmp_path / "cache").info().entries == ANSWERED, process)
         finally:
             process.send_signal(ending)
             process.communicate(timeout=60)
-        assert process.returncode == (143 if ending == signal.SIGTERM else -signal.SIGKILL)
+        assert process.returncode == (0 if ending == signal.SIGTERM else -signal.SIGKILL)
         before = [json.dumps(call, sort_keys=True) for call in chat.calls]
         assert chat.counts["paid"] == ANSWERED
         chat.reset()
@@ -78,6 +78,17 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(tmp_path: Path, e
         files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
         assert not any(b"sk-secret" in path.read_bytes() for path in files)
         assert "sk-secret" not in out + err
+
+
+@pytest.mark.slow
+def test_sigterm_ends_an_idle_server_with_success(tmp_path: Path) -> None:
+    """A service manager that stops the server sees no failure, and nothing is printed."""
+    with ChatServer() as chat:
+        process, url = start(tmp_path, chat)
+        assert Client(url).list_runs() == ()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
 
 
 @pytest.mark.slow

@@ -124,6 +124,7 @@ def test_submitting_with_the_client(tmp_path: Path) -> None:
         client.list_runs()
 
 
+@pytest.mark.slow
 def test_a_submission_cannot_choose_its_judge(tmp_path: Path) -> None:
     """Model, address, prompt and paths are the server's; a submission that names one is refused."""
     body = {"traces": [{"query": "a", "reference": "b", "chunks": ["c"]}]}

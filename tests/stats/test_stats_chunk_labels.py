@@ -120,6 +120,7 @@ def test_coverage_of_hit_rates(labels: int, clustered: bool) -> None:
     assert np.mean(held) >= 0.92
 
 
+@pytest.mark.slow
 def test_single_chunks_take_fewer_labels_than_whole_traces() -> None:
     """For P@10 and, with a judge of .95 / .95, AP@10 at least a tenth fewer in few draws (a fifth in many)."""
     cases = (("P", 10, RIGHT), ("AP", 10, (0.95, 0.95)))

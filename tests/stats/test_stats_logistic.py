@@ -8,6 +8,7 @@ import pytest
 from judge_eval.stats.logistic import fit_logistic, leave_out
 
 
+@pytest.mark.slow
 def test_coefficients_are_those_of_scikit_learn() -> None:
     """With an L2 penalty of 1 on the slopes and none on the intercept."""
     linear_model = pytest.importorskip("sklearn.linear_model")

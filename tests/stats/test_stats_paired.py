@@ -3,20 +3,13 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from judge_eval.stats import (
-    compare_paired,
-    holm,
-    mean_interval,
-    minimal_detectable_difference,
-    sign_flip_test,
-    tukey_hsd,
-)
-from judge_eval.stats.distributions import normal_range_sf
-from judge_eval.stats.paired import score_bounds
-from judge_eval.stats.randomisation import exact_sign_flip
+from judge_eval.stats import compare_paired, holm, mean_interval, minimal_detectable_difference
+from judge_eval.stats.paired import exact_sign_flip, score_bounds
 
 pytestmark = pytest.mark.foreign
 
@@ -34,32 +27,73 @@ def test_paired_t_equals_scipy() -> None:
     result, oracle = compare_paired(a, b), scipy.stats.ttest_rel(b, a)
     interval = oracle.confidence_interval(0.95)
     assert result.interval is not None
-    assert result.p_t == pytest.approx(oracle.pvalue, rel=1e-10)
+    assert result.p == pytest.approx(oracle.pvalue, rel=1e-10)
     assert (result.interval.low, result.interval.high) == pytest.approx((interval.low, interval.high), abs=1e-12)
     assert result.difference == pytest.approx((b - a).mean(), abs=1e-15)
     assert result.dz == pytest.approx((b - a).mean() / (b - a).std(ddof=1), abs=1e-12)
     assert (result.wins, result.ties, result.losses) == ((b > a).sum(), (b == a).sum(), (b < a).sum())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_exact_sign_flips_equal_scipy(seed: int) -> None:
-    """With few traces, ties among them included, p is that of scipy's exact permutation test."""
-    rng = np.random.default_rng(seed)
-    a, b = (rng.integers(0, 5, 11) / 4 for _ in range(2))
-    oracle = scipy.stats.permutation_test(
-        (b, a), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=np.inf
-    )
-    result = compare_paired(a, b)
-    assert result.exact
-    assert result.p == pytest.approx(oracle.pvalue, abs=1e-12)
+@pytest.mark.parametrize(("lost", "won", "tied"), [(0, 5, 0), (15, 0, 0), (3, 9, 2), (0, 0, 8), (1, 25, 3), (7, 7, 4)])
+def test_p_of_few_hits_is_that_of_the_exact_mcnemar_test(lost: int, won: int, tied: int) -> None:
+    """Gaffke's bound of differences of -1, 0 and 1 is the exact binomial test of those that differ."""
+    before = np.array([1.0] * lost + [0.0] * won + [1.0] * tied)
+    after = np.array([0.0] * lost + [1.0] * won + [1.0] * tied)
+    expected = scipy.stats.binomtest(won, won + lost).pvalue if won + lost else 1.0
+    result = compare_paired(before, after, limits=(0.0, 1.0))
+    assert result.p == pytest.approx(expected, rel=1e-4)
+    assert result.interval is not None
+    assert result.interval.method == "gaffke"
 
 
-def test_exact_sign_flips_by_brute_force() -> None:
-    """The enumeration counts every assignment of signs once."""
-    d = np.array([0.3, -0.1, 0.25, 0.0, 0.4, 0.05])
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=6)]
-    expected = np.mean([each >= abs(d.sum()) - 1e-12 for each in sums])
-    assert sign_flip_test(d).p == pytest.approx(expected, abs=1e-15)
+def test_p_of_many_hits_is_that_of_mcnemars_test() -> None:
+    """From 30 traces on p is that of McNemar's chi-squared statistic, which Tango's interval inverts."""
+    before, after = np.array([1.0] * 9 + [0.0] * 2 + [1.0] * 40), np.array([0.0] * 9 + [1.0] * 2 + [1.0] * 40)
+    assert compare_paired(before, after, limits=(0.0, 1.0)).p == pytest.approx(scipy.stats.chi2.sf(49 / 11, 1))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])] * 2), min_size=2, max_size=70),
+    st.booleans(), st.booleans(), st.integers(1, 5),
+)  # fmt: skip
+def test_p_is_small_where_the_interval_leaves_0_out_and_only_there(
+    values: list[tuple[float, float]], limited: bool, open_: bool, size: int
+) -> None:
+    """At any level: p is below 1 - level if and only if the interval at that level does not hold 0."""
+    a, b = np.array(values).T
+    ends = ((a, a), (b, np.where(np.arange(b.size) < 2, 1.0, b))) if open_ else None
+    clusters = None if size == 1 else (np.arange(a.size) // size).tolist()
+    for level in (0.5, 0.9, 0.95, 0.99):
+        found = compare_paired(
+            a, b, ends=ends, clusters=clusters, limits=(0.0, 1.0) if limited else None, level=level, planning=False
+        )
+        if found.interval is None:
+            assert found.p == 1
+        elif abs(found.p - (1 - level)) > 1e-6:
+            assert (found.p < 1 - level) == (0 not in found.interval)
+
+
+def test_without_an_interval_nothing_is_shown() -> None:
+    """Open values whose greatest differences do not vary allow no interval, so p is 1."""
+    a, b = np.array([0.0, 0.0]), np.array([0.0, 0.25])
+    found = compare_paired(a, b, ends=((a, a), (b, np.ones(2))))
+    assert found.n_open == 2
+    assert found.interval is None
+    assert found.p == 1
+
+
+def test_skewed_differences_have_one_verdict() -> None:
+    """Ten gains of .05 where losses of 1 are possible: the interval holds 0, so p does not say that they differ."""
+    found = compare_paired([0.5] * 10, [0.55] * 10, limits=(0.0, 1.0))
+    assert found.interval is not None
+    assert 0 in found.interval
+    assert found.p > 0.05
+    rng, small = np.random.default_rng(1), 0
+    for _ in range(200):
+        d = np.where(rng.random(10) < 0.1, -0.45, 0.05)
+        small += compare_paired(0.5 - d / 2, 0.5 + d / 2, limits=(0.0, 1.0), planning=False).p <= 0.05
+    assert small / 200 <= 0.05
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -67,7 +101,8 @@ def test_the_exact_test_of_whole_numbers_enumerates_all_signs(seed: int) -> None
     """The p by characteristic functions is that of going through every assignment; of many it has no overflow."""
     rng = np.random.default_rng(seed)
     d = rng.integers(-4, 5, 12)
-    assert exact_sign_flip(d) == pytest.approx(sign_flip_test(d).p, abs=1e-12)
+    sums = np.abs([np.dot(each, d) for each in itertools.product((1, -1), repeat=12)])
+    assert exact_sign_flip(d) == pytest.approx((sums >= abs(d.sum())).mean(), abs=1e-12)
     signs = rng.choice((-1, 1), 5_000)
     mcnemar = scipy.stats.binomtest(int((signs > 0).sum()), 5_000).pvalue
     assert exact_sign_flip(signs) == pytest.approx(mcnemar, abs=1e-12)
@@ -77,28 +112,15 @@ def test_the_exact_test_of_whole_numbers_enumerates_all_signs(seed: int) -> None
         exact_sign_flip([0.5])
 
 
-def test_drawn_sign_flips_approach_the_exact_test() -> None:
-    """With many traces p is drawn, seeded, never 0, and near the normal limit of the exact p."""
-    d = np.random.default_rng(3).normal(0.1, 1, 200)
-    result = sign_flip_test(d, permutations=20_000, seed=1)
-    limit = 2 * scipy.stats.norm.sf(abs(d.sum()) / np.sqrt((d**2).sum()))
-    assert not result.exact
-    assert result.p == pytest.approx(limit, abs=5 * np.sqrt(limit / 20_000) + 0.005)
-    assert sign_flip_test(d, permutations=20_000, seed=1) == result
-    assert sign_flip_test(np.full(64, 0.5), permutations=999).p == 1 / 1000
-
-
-def test_clusters_flip_together() -> None:
-    """Traces of one cluster flip as one, and the t test uses clusters as its units."""
+def test_clusters_are_the_units() -> None:
+    """Traces of one cluster count as one, in the interval and its p."""
     rng = np.random.default_rng(4)
     d = np.repeat(rng.normal(0.2, 1, 8), 5)
     ids = np.repeat(np.arange(8), 5).tolist()
     result = compare_paired(np.zeros(40), d, clusters=ids)
-    assert result.exact
-    assert result.p == sign_flip_test(d[::5]).p
     assert result.interval == mean_interval(d, clusters=ids).interval
     alone = compare_paired(np.zeros(8), d[::5])
-    assert result.p_t == pytest.approx(alone.p_t, rel=1e-9)
+    assert result.p == pytest.approx(alone.p, rel=1e-9)
     assert result.clusters == 8
 
 
@@ -106,7 +128,7 @@ def test_identical_runs_show_no_difference() -> None:
     """A run against itself: difference 0, p 1, all ties, no effect, and an interval that has width still."""
     a, _ = scores(30, 5)
     result = compare_paired(a, a, limits=(0.0, 1.0))
-    assert (result.difference, result.p_t, result.p) == (0, 1, 1)
+    assert (result.difference, result.p) == (0, 1)
     assert (result.wins, result.ties, result.losses) == (0, 30, 0)
     assert result.dz is None
     assert result.detectable is None
@@ -122,24 +144,21 @@ def test_rounding_is_no_win() -> None:
     """Equal scores that differ in their last bit are ties."""
     result = compare_paired([0.3, 0.5], [0.1 + 0.2, 0.5])
     assert (result.wins, result.ties) == (0, 2)
-    assert result.p_t == 1
+    assert result.p == 1
 
 
-def test_constant_shift_has_no_t_test() -> None:
-    """The same difference on every trace has no variation to test against, but its signs can be flipped."""
+def test_a_constant_shift_without_limits_has_no_test() -> None:
+    """The same difference on every trace has no variation to test against: no interval, and p is 1."""
     a = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-    result = compare_paired(a, a + 0.1)
-    assert result.p_t is None
-    assert result.dz is None
-    assert result.p == 2 / 2**5
-    assert compare_paired(a + 100, a + 100.1).p_t is None
+    for result in (compare_paired(a, a + 0.1), compare_paired(a + 100, a + 100.1)):
+        assert (result.interval, result.dz, result.p) == (None, None, 1)
 
 
 def test_one_trace_and_none() -> None:
     """One trace gives a difference without interval; none is refused, as is a missing value."""
     result = compare_paired([0.2], [0.5])
     assert result.difference == pytest.approx(0.3)
-    assert (result.interval, result.p_t, result.p) == (None, None, 1)
+    assert (result.interval, result.p) == (None, 1)
     with pytest.raises(ValueError, match="nothing to compare"):
         compare_paired([], [])
     with pytest.raises(ValueError, match="must be paired"):
@@ -170,7 +189,7 @@ def test_a_detectable_difference_is_detected(n: int, comparisons: int) -> None:
     shown = 0
     for _ in range(60):
         again = rng.choice(d - d.mean(), n) + least
-        result = compare_paired(0.5 - again / 2, 0.5 + again / 2, limits=(0.0, 1.0), permutations=999)
+        result = compare_paired(0.5 - again / 2, 0.5 + again / 2, limits=(0.0, 1.0))
         assert result.interval is not None
         shown += result.p * comparisons <= 0.05 and 0 not in result.interval
     assert shown / 60 >= 0.65
@@ -183,10 +202,9 @@ def test_no_difference_is_promised_that_cannot_be() -> None:
     assert few.detectable is None
     d = np.array([0.02, 0.01, -0.01, 0.03, 0.02, 0.01, 0.02, 0.03])
     zero = np.zeros(8)
-    assert compare_paired(zero[:5], d[:5]).detectable is None  # the least p of 5 is .0625
-    assert compare_paired(zero[:6], d[:6]).detectable is not None
-    assert compare_paired(zero, d, comparisons=5).detectable is not None
-    assert compare_paired(zero, d, comparisons=7).detectable is None  # 7 times .0078
+    assert compare_paired(zero[:5], d[:5], limits=(0.0, 1.0)).detectable is None  # the least p of 5 is .0625
+    assert compare_paired(zero, d, limits=(0.0, 1.0)).detectable is not None
+    assert compare_paired(zero, d, limits=(0.0, 1.0), comparisons=7).detectable is None  # 7 times .0078
     wild = np.array([1.0, -1.0, 0.9, -0.9, 1.0, -1.0])
     assert compare_paired(zero[:6], wild).detectable is not None
     assert compare_paired(0.5 - wild / 2, 0.5 + wild / 2, limits=(0.0, 1.0)).detectable is None
@@ -289,69 +307,10 @@ def test_holm_equals_statsmodels(seed: int) -> None:
         holm([0.2, 1.2])
 
 
-def test_tukey_equals_an_enumeration() -> None:
-    """On a small table the drawn p values approach those of all ways to shuffle each trace's values."""
-    table = np.random.default_rng(8).random((4, 3)) + np.array([0.0, 0.1, 0.5])
-    shuffles = list(itertools.permutations(range(3)))
-    ranges = [
-        np.ptp(np.mean([row[list(order)] for row, order in zip(table, orders, strict=True)], axis=0))
-        for orders in itertools.product(shuffles, repeat=4)
-    ]
-    result = tukey_hsd(table, permutations=20_000, seed=1)
-    assert [(each.first, each.second) for each in result] == [(0, 1), (0, 2), (1, 2)]
-    for each in result:
-        exact = np.mean(np.array(ranges) >= abs(each.difference) - 1e-12)
-        assert each.p == pytest.approx(exact, abs=0.015)
-        assert each.difference == pytest.approx(table[:, each.second].mean() - table[:, each.first].mean())
-
-
-def test_tukey_finds_the_odd_one_out() -> None:
-    """One better system among equals is told from each of them, and they are not told apart."""
-    rng = np.random.default_rng(9)
-    table = rng.normal(0, 0.1, (40, 4)) + np.array([0, 0, 0, 0.3])
-    for each in tukey_hsd(table, permutations=999):
-        assert (each.p < 0.01) == (each.second == 3)
-
-
-@pytest.mark.parametrize("decimals", [0, 6])
-def test_tukey_of_many_traces_equals_a_simulation(decimals: int) -> None:
-    """With 2,600 traces, verdicts or finer values, p is that of drawn shuffles; two equal systems have p = 1."""
-    rng = np.random.default_rng(3)
-    table = np.round(rng.random((2600, 3)) + np.array([0.0, 0.016, 0.024]), decimals)
-    ranges = [np.ptp(rng.permuted(table, axis=1).mean(axis=0)) for _ in range(4000)]
-    for each in tukey_hsd(table):
-        drawn = np.mean(np.array(ranges) >= abs(each.difference) - 1e-12)
-        assert each.p == pytest.approx(drawn, abs=0.025)
-    same = np.column_stack([table[:, 0], table[:, 0], table[:, 1] + 1])
-    assert [each.p for each in tukey_hsd(same, permutations=999)] == [1, 0.001, 0.001]
-
-
-@pytest.mark.parametrize("k", [2, 3, 6])
-def test_the_range_of_normals_equals_scipys(k: int) -> None:
-    """The range of k normals has the studentised range's distribution without an estimated variance."""
-    for width in (0.01, 1.0, 2.5, 3.7, 5.0):
-        assert normal_range_sf(width, k) == pytest.approx(scipy.stats.studentized_range.sf(width, k, np.inf), abs=1e-8)
-    assert normal_range_sf(0, k) == 1
-    assert normal_range_sf(40, k) == pytest.approx(0, abs=1e-12)
-    with pytest.raises(ValueError, match="at least 2"):
-        normal_range_sf(1, 1)
-
-
-def test_tukey_checks_its_table() -> None:
-    """A table without two systems, or with a missing value, is refused; equal systems have p = 1."""
-    assert tukey_hsd([[0.5, 0.5], [0.2, 0.2]], permutations=99)[0].p == 1
-    with pytest.raises(ValueError, match="two systems"):
-        tukey_hsd([[0.1], [0.2]])
-    with pytest.raises(ValueError, match="missing"):
-        tukey_hsd([[0.1, None], [0.2, 0.3]])
-
-
 def test_comparisons_read_well() -> None:
-    """A comparison, a pair and a randomisation each print in one line."""
+    """A comparison prints in one line."""
     result = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
     assert "2 wins, 1 ties, 0 losses (n=3)" in str(result)
-    assert str(tukey_hsd([[0.5, 0.75]], permutations=99)[0]).startswith("1 - 0: +0.25")
-    assert "exact" in str(sign_flip_test([0.5]))
 
 
 def test_a_difference_of_two_traces_stays_in_the_range() -> None:

@@ -25,6 +25,7 @@ def test_correlations_equal_scipy(pairs: list[tuple[int, int]]) -> None:
     assert spearman(a, b) == rho
 
 
+@pytest.mark.slow
 def test_long_rankings_are_counted_in_blocks() -> None:
     """Tau-b of thousands of systems, counted in several blocks, is scipy's."""
     rng = np.random.default_rng(0)

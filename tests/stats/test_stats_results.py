@@ -10,7 +10,7 @@ import pytest
 import judge_eval.stats as stats
 
 NAMES = [
-    "mean", "no mean", "bca", "proportion", "paired", "flat", "flips", "pair", "one figure", "corrected",
+    "mean", "no mean", "bca", "proportion", "paired", "flat", "one figure", "corrected",
     "weighted", "rate", "sample", "threshold", "cascade", "people's cascade", "no cascade", "cascade's cost", "map",
 ]  # fmt: skip
 
@@ -30,8 +30,6 @@ def results(time: int = 0) -> dict[str, object]:
         "proportion": stats.proportion_interval(0, 9, method="exact"),
         "paired": stats.compare_paired(a, b),
         "flat": stats.compare_paired([0.5, 0.5], [0.5, 0.5]),
-        "flips": stats.sign_flip_test(a - b),
-        "pair": stats.tukey_hsd(rng.random((5, 2)), permutations=99)[0],
         "one figure": stats.agreement_figures(human, human * 0, traces, replicates=200)["kappa"],
         "corrected": stats.ppi_mean(a, b, b),
         "weighted": stats.ppi_mean_sampled(a[:6], b, sample),

@@ -37,17 +37,16 @@ def test_simulated_ap_of_worked_examples(simulations: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_type_one_error_of_the_comparison(simulations: ModuleType) -> None:
-    """With 15 traces of 5 binary chunks a true null is rejected at .05 in 3% to 6% of runs."""
-    for line in simulations.paired_null(3000):
-        assert 0.03 <= line.rate <= 0.06, str(line)
+    """With 15 traces of 5 binary chunks t rejects a true null at .05 in 3% to 6% of runs, Gaffke in less."""
+    for line in simulations.paired_null(1500):
+        assert line.kept, str(line)
 
 
 @pytest.mark.slow
 def test_type_one_error_under_clusters(simulations: ModuleType) -> None:
     """With clustered traces a true null is rejected in 3% to 7%; ignoring them does far worse."""
-    robust, flips, naive = simulations.clustered_null(3000)
+    robust, naive = simulations.clustered_null(3000)
     assert 0.03 <= robust.rate <= 0.07, str(robust)
-    assert 0.03 <= flips.rate <= 0.07, str(flips)
     assert naive.rate > 0.15, str(naive)
 
 
@@ -62,7 +61,7 @@ def test_coverage_of_the_mean(simulations: ModuleType, traces: int) -> None:
 @pytest.mark.slow
 def test_coverage_of_the_corrected_mean(simulations: ModuleType) -> None:
     """With 50 labels the corrected interval covers in 93% to 97% of runs, the judge's own hardly ever."""
-    plain, stratified, labels, judge_only = simulations.corrected_coverage(3000)
+    plain, stratified, labels, judge_only = simulations.corrected_coverage(1500)
     for line in (plain, stratified, labels):
         assert 0.93 <= line.rate <= 0.97, str(line)
     assert judge_only.rate < 0.05, str(judge_only)
@@ -80,10 +79,10 @@ def test_corrected_means_hold_for_few_labels(simulations: ModuleType) -> None:
 @pytest.mark.slow
 def test_intervals_of_few_bounded_values(simulations: ModuleType) -> None:
     """Few and lopsided values: the intervals cover what is asked, and are hardly wider than t."""
-    lines = simulations.small_samples(400)
+    lines = simulations.small_samples(200)
     assert len(lines) == 50
     for line in lines:
-        slack = 2 * (0.05 * 0.95 / 400) ** 0.5 if "coverage" in line.name else 0.0
+        slack = 2 * (0.05 * 0.95 / 200) ** 0.5 if "coverage" in line.name else 0.0
         assert line.low is None or line.low - slack <= line.rate <= line.high, str(line)
 
 
@@ -106,6 +105,7 @@ def test_gates_pass_unchanged_runs_and_few_losses_at_the_limit(simulations: Modu
         assert line.rate <= 0.06 + 3 * (0.06 * 0.94 / 60) ** 0.5, str(line)
 
 
+@pytest.mark.slow
 def test_planned_traces_decide(simulations: ModuleType) -> None:
     """Seeded and short: a sample as large as an undecided gate asks for decides as it says."""
     lines = simulations.gate_planning(40, populations=(0, 3, 5), pilots=(20,))
@@ -126,6 +126,7 @@ def test_intervals_of_agreement_for_few_traces(simulations: ModuleType) -> None:
     check_agreement(lines, narrow)
 
 
+@pytest.mark.slow
 def test_intervals_of_shares_cover(simulations: ModuleType) -> None:
     """Precision and its like, seeded and short: no cell of a judge with many false alarms is far below the bar."""
     lines = simulations.share_coverage(60, judges=((0.9, 0.6),), sizes=(1,))
@@ -136,9 +137,9 @@ def test_intervals_of_shares_cover(simulations: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_agreement_of_good_and_middling_judges(simulations: ModuleType) -> None:
-    """The same for four judges and 20, 50 and 100 traces."""
-    *lines, narrow = simulations.agreement_coverage(50)
-    assert len(lines) == 216
+    """The same for four judges and 20 and 100 traces."""
+    *lines, narrow = simulations.agreement_coverage(50, traces=(20, 100))
+    assert len(lines) == 144
     check_agreement(lines, narrow)
 
 
@@ -150,6 +151,7 @@ def check_agreement(lines: list[Any], narrow: Any) -> None:
         assert line.rate >= line.low - slack, str(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 50])
 def test_intervals_of_differences_hold_for_skewed_ones(simulations: ModuleType, n: int) -> None:
     """Eight populations, most of them skewed: the interval of a difference covers, within the range."""
@@ -178,11 +180,11 @@ def test_rates_of_few_trials_are_covered(simulations: ModuleType) -> None:
     assert blaker.rate >= least.rate > 0.87 > wilson.rate
 
 
-def test_a_small_p_of_skewed_differences_is_not_printed(simulations: ModuleType) -> None:
-    """Under the null of ten skewed differences p alone is at most .05 far too often; then it is not shown."""
-    alone, printed = simulations.skewed_null(100, traces=(10,))
-    assert alone.rate > 0.2
-    assert printed.kept
+def test_p_belongs_to_the_interval_of_skewed_differences(simulations: ModuleType) -> None:
+    """Under the null of ten skewed differences p is seldom at most .05, and it never contradicts the interval."""
+    small, unlike = simulations.skewed_null(100, traces=(10,))
+    assert small.kept
+    assert unlike.kept
 
 
 def test_parts_are_read_again(simulations: ModuleType, tmp_path: Path) -> None:
@@ -196,6 +198,7 @@ def test_parts_are_read_again(simulations: ModuleType, tmp_path: Path) -> None:
     assert [line.name.replace("9", "7") for line in again] == [line.name for line in first]
 
 
+@pytest.mark.slow
 def test_failed_verdicts_do_not_select_means(simulations: ModuleType) -> None:
     """Seeded and short: every mean is within its bounds, no bias of HitRate, and coverage is kept."""
     lines = {line.name: line for line in simulations.failed_means(12, sizes=(60,), shares=(0.15,))}
@@ -216,5 +219,6 @@ def test_failed_verdicts_do_not_help_a_gate(simulations: ModuleType) -> None:
 @pytest.mark.slow
 def test_means_and_gates_with_failed_verdicts(simulations: ModuleType) -> None:
     """In every cell the interval covers in 93%, and the bias is small where failures are random."""
-    for line in [*simulations.failed_means(200), *simulations.failed_gates(200)]:
+    means = simulations.failed_means(200, sizes=(100,), shares=(0.05, 0.15), ratios=(1, 10))
+    for line in [*means, *simulations.failed_gates(200)]:
         assert line.kept, str(line)

@@ -10,7 +10,7 @@ import pytest
 from judge_eval import Evaluator, Trace
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
-from judge_eval.metrics.definitions import SPECS
+from judge_eval.metrics.metric import SPECS
 from judge_eval.record import KEPT
 from judge_eval.stats import agreement_figures, cohen_kappa
 from judge_eval.study.agree import agree, agree_all

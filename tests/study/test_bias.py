@@ -53,6 +53,7 @@ def report_of(count: int, mode: str = "pointwise", **biases: float) -> BiasRepor
     return bias_report(run, labels, origin={"answer": "fake/other"})
 
 
+@pytest.mark.slow
 def test_a_stated_bias_is_seen_and_no_other() -> None:
     """A fake judge that favours its kin by 2 in log odds is seen to; length, rank and echo are not called biased."""
     values = {bias.feature: bias for bias in report_of(80, kinship=2.0).biases}
@@ -64,6 +65,7 @@ def test_a_stated_bias_is_seen_and_no_other() -> None:
     assert values["kinship with reranker =yes"].verdict == "cannot say"
 
 
+@pytest.mark.slow
 def test_length_is_seen_with_its_sign() -> None:
     """A judge that dislikes long chunks has a negative effect of length."""
     values = {bias.feature: bias for bias in report_of(80, length=-1.5).biases}
@@ -85,6 +87,7 @@ def test_little_data_say_nothing() -> None:
     assert all(bias.verdict != "none seen" for bias in report_of(25).biases)
 
 
+@pytest.mark.slow
 def test_samples_of_a_list_see_their_own_orders() -> None:
     """The first sample sees the retriever's order, each later one another, the same in every run; rank bias is seen."""
     (trace,) = traces(1)

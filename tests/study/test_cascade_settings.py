@@ -16,7 +16,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.judge_file import JudgeSpec, ModelSpec, read_judge
 from judge_eval.judges import Cascade, Guarantee
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 
 DIGEST, CHECKED, REFUSED = "in the digest", "compared with the fit", "refused of a cascade"
 NAMES, DATA = "names a file or a judge that is read", "says which data: the fit is for data like these"
@@ -38,12 +38,10 @@ MODEL = {
 }  # fmt: skip
 """Settings of one stage."""
 FLAGS = {
-    "model": CHECKED, "prompt": DIGEST, "mode": DIGEST, "layout": DIGEST, "member": REFUSED,
+    "model": CHECKED, "prompt": DIGEST, "mode": DIGEST, "member": REFUSED,
     "repeat": REFUSED, "vote": REFUSED, "evidence": DIGEST, "blank": DIGEST,
     "confidence": CALLS,
     "judge": NAMES, "cascade": CHECKED, "strong_model": CHECKED, "cascade_threshold": DIGEST,
-    "explain_positives": DIGEST, "cascade_mode": DIGEST, "cascade_prompt": DIGEST,
-    "cascade_url": CHECKED, "cascade_param": CHECKED,
 }  # fmt: skip
 """Flags of judging."""
 CALLING = {
@@ -56,7 +54,7 @@ CALLING = {
 """How models are called."""
 READING = {
     "depth": DIGEST, "format": DATA, "map": DATA, "corpus": DATA, "list_sep": DATA, "records": DATA,
-    "group_by": DATA, "origin": DATA, "relevant": LATER, "yes_ids": DATA,
+    "group_by": DATA, "origin": DATA, "relevant": LATER, "yes_ids": DATA, "keep_words": DATA,
 }  # fmt: skip
 SELECTING = {
     "limit": DATA, "seed": DATA, "shard": DATA, "on_invalid": DATA, "name": DATA, "reader": DATA,

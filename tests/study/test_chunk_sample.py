@@ -36,6 +36,7 @@ def run() -> EvalRun:
     return judged(traces_of(dict.fromkeys(NAMES, "abcde")), JUDGE, metrics=["P@5", "AP@5", "RR@5"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [[1, 1, 1, 1, 1, 1], [5, 1, 1, 2, 0.5, 9], [1, 2, 3, 1, 1, 2]])
 def test_chances_are_exact_and_the_estimate_is_unbiased(monkeypatch: pytest.MonkeyPatch, shares: list[float]) -> None:
     """Over all samples that can be drawn each chance is the stated one, and the mean estimate is the truth.
@@ -175,6 +176,7 @@ def test_labels_given_on_the_page_take_the_chances_of_the_file(tmp_path: Path) -
         assert shell("sample", "latest", *wrong).code == 2
 
 
+@pytest.mark.slow
 def test_chunks_stand_in_a_random_order_and_a_part_of_them_corrects_too(run: EvalRun) -> None:
     """Traces of a sample are shuffled; labels of the first half correct without bias, and a note counts the rest."""
     picks = choose_chunks(run, 150, seed=3)

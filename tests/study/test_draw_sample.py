@@ -14,6 +14,7 @@ from judge_eval.study.drawing import DEFAULT_SIZE, draw_sample, ids_changed_by_s
 RUN, TRUTH = simulated_run(np.random.default_rng(4), 80, (0.6, 0.9), (0.9, 0.9), "P@5")
 
 
+@pytest.mark.slow
 def test_a_sample_has_the_size_that_is_asked_for() -> None:
     """Traces and chunks are drawn in the number given, or the default one; a target draws as many as its plan says."""
     assert len(draw_sample(RUN).chosen) == DEFAULT_SIZE

@@ -13,8 +13,9 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.stats.sampling import stratified_sample
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.correct import correct
-from judge_eval.study.label_plan import LabelPlanner, parse_target
+from judge_eval.study.label_plan import LEAST, LabelPlanner, PlannedSample, parse_target
 from judge_eval.study.sample import choose_traces
+from tests.support.verdicts import judged, traces_of
 
 
 @pytest.mark.slow
@@ -59,9 +60,38 @@ def test_all_widths_near_the_target_say_how_many_labels_it_takes(luck: float) ->
     widths = iter([1.0, luck, 1.0, 1.0, 1.0, 1.0])
     planner._half_width = lambda unit, by, n: n**-0.5 * next(widths)  # type: ignore[method-assign]
     planned = planner._planned("traces", "none", 0.05)
+    assert planned is not None
     assert planned.reached
     assert planned.n == pytest.approx(400, rel=0.07)
     assert planned.half_width == pytest.approx(0.05, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_simulated_draw_that_misses_a_rank_ends_no_plan() -> None:
+    """Two of 80 lists reach rank 5: a plan with whole traces is found, and the chunks that are drawn reach rank 5."""
+    rng = np.random.default_rng(5)
+    lists = {f"t{k:02d}": "abcde" if k < 2 else "abc" for k in range(80)}
+    table = {(name, chunk): int(rng.random() < 0.4) for name, row in lists.items() for chunk in row}
+    run = judged(traces_of(lists), table, metrics=["P@5"])
+    planner = LabelPlanner(run, "P@5")
+    plan = planner.plan(0.08)
+    assert plan.best("traces") is not None
+    assert all(np.isfinite(option.half_width) for option in plan.options)
+    chunks = PlannedSample(unit="chunks", by="none", n=LEAST, chunks=LEAST, half_width=0.1, reached=True)
+    for seed in range(5):
+        chosen = planner.covering(chunks, seed)
+        assert any(pick.reaches(5) for pick in chosen)
+        chances = {(pick.result.trace_id, c): p for pick in chosen for c, p in (pick.chunks or {}).items()}
+        labels = Labels({key: table[key] for key in chances}, chunk_chances=chances)
+        assert correct(run, labels, ["P@5"]).means["P@5"].chunks == len(labels)
+
+
+def test_a_way_without_any_interval_is_left_out_of_a_plan() -> None:
+    """Where no simulated draw gives an interval there is no plan, and the number of labels stays finite."""
+    planner = object.__new__(LabelPlanner)
+    planner.run = SimpleNamespace(results=[SimpleNamespace(outcomes="abcde")] * 900)  # type: ignore[assignment]
+    planner._half_width = lambda unit, by, n: float("inf")  # type: ignore[method-assign]
+    assert planner._planned("traces", "none", 0.05) is None
 
 
 def test_neyman_allocation_follows_sizes_times_deviations() -> None:
@@ -70,12 +100,14 @@ def test_neyman_allocation_follows_sizes_times_deviations() -> None:
     assert sum(place < 100 for place in sample.chosen) == 20
 
 
+@pytest.mark.slow
 def test_all_looks_hold_together() -> None:
     """Intervals at every look from the 10th label to the 300th hold the mean in at least 90% of 20 draws."""
     (line,) = sequential_coverage(20, judges=(4,))
     assert line.rate >= 0.9
 
 
+@pytest.mark.slow
 def test_a_stop_by_the_width_alone_needs_no_sequence() -> None:
     """The ordinary interval holds in at least 22 of 24 draws where its width says stop, with fewer labels."""
     lines = stopped_coverage(12, judges=(3, 5), targets=(0.06,), hits=(False,))

@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.study.members import variance_split
-from judge_eval.views.run import member_sections
+from judge_eval.views.run import member_sections, variance_sentence
 from judge_eval.wire import Request
 from tests.support.verdicts import traces_of
 
@@ -55,15 +55,18 @@ def test_the_split_is_that_of_the_analysis_of_variance() -> None:
     assert (split.traces, split.samples) == (n, k)
 
 
+@pytest.mark.slow
 def test_it_says_what_helps() -> None:
     """A judge without noise leaves only traces; a very noisy one is helped by more samples too."""
     steady, noisy = variance_split(repeated(0.0)), variance_split(repeated(0.45))
     assert steady is not None
     assert noisy is not None
     assert (steady.by_traces, steady.by_judge, steady.residual) == pytest.approx((1.0, 0.0, 0.0), abs=1e-12)
-    assert steady.sentence.endswith("100% traces, 0% judge, 0% residual: more traces help, more samples hardly do")
+    assert variance_sentence(steady).endswith(
+        "100% traces, 0% judge, 0% residual: more traces help, more samples hardly do"
+    )
     assert noisy.by_traces < 0.5
-    assert "more samples help" in noisy.sentence
+    assert "more samples help" in variance_sentence(noisy)
     (section,) = member_sections(repeated(0.1))
     assert "the variance of the mean AP@4 over 40 traces is" in str(section.blocks[-1])
 

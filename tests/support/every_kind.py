@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.batch_server import BatchServer
 from tests.support.desk import Desk
+from tests.support.stages import stages_file
 from tests.support.unsure_server import dataset
 
 RUN = ("run", "traces.jsonl", "--out", "new")
@@ -34,8 +35,8 @@ def write_kinds(desk: Desk, columnar: bool = False) -> None:
     shutil.rmtree(desk.folder / "new")
     done("claims", "traces.jsonl", *FAKE, "-o", CLAIMS)
     data = dataset(desk.folder / "many.jsonl", 90)
-    cheap = ("--cascade", "fake/overlap", "--cascade-mode", "decision")
-    done("cascade", "fit", data, *cheap, "--strong-model", "fake/overlap", "--alpha", ".3", "-o", CASCADE, *RUN[2:])
+    stages = stages_file(desk.folder, {"model": "fake/overlap", "mode": "decision"}, "fake/overlap")
+    done("cascade", "fit", data, "--judge", stages, "--alpha", ".3", "-o", CASCADE, *RUN[2:])
     shutil.rmtree(desk.folder / "new")
     done("run", data, *FAKE, "--mode", "decision", *RUN[2:])
     keep_run(desk.folder, "confidence")

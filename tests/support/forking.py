@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import random
+import select
 import shlex
 import shutil
 import signal
@@ -124,6 +125,10 @@ class Forked:
         """Kill it with SIGKILL, unless it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
+
+    def ended(self) -> bool:
+        """Tell whether it has ended."""
+        return bool(select.select([self._line], [], [], 0)[0])
 
     def wait(self, timeout: float = 60) -> int:
         """Wait until it has ended, and return its exit code."""

@@ -9,7 +9,7 @@ import pytest
 
 from judge_eval import registry
 from judge_eval.metrics import Spec
-from judge_eval.metrics import definitions as plugins
+from judge_eval.metrics import metric as plugins
 
 _LOAD = plugins._load.__wrapped__  # what is loaded in one test is not of another
 

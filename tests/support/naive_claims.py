@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from judge_eval.metrics import ClaimTable, GradeTable, Metric
-from judge_eval.metrics.definitions import SPECS
+from judge_eval.metrics.metric import SPECS
 
 
 @dataclass(frozen=True)

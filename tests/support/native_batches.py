@@ -1,21 +1,21 @@
-"""Batches of Anthropic and Gemini on loopback: their own paths, bodies and results around one server of batches."""
+"""Batches of other wires on loopback: their own paths, bodies and results around one server of batches."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.batch_server import BatchServer
 from tests.support.canned import Canned
-from tests.support.own_wires import ContentServer, MessagesServer, NativeServer
+from tests.support.own_wires import ContentServer, MessagesServer, NativeServer, ResponsesServer
 
 _STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-class _Native(BatchServer):
+class Native(BatchServer):
     """Translates what comes and goes; files, counts, faults and hooks are those of `BatchServer`."""
 
     words: NativeServer
@@ -60,6 +60,8 @@ class _Native(BatchServer):
         super().__init__(**settings)
         self.bodies: dict[str, dict[str, Any]] = {}
         self.times: dict[str, str] = {}
+        self.sent: Callable[[bytes], bytes] = bytes
+        """What is sent of a file of results."""
 
     def _serve(self, handler: Any) -> None:
         assert "authorization" not in {name.lower() for name in handler.headers}
@@ -67,14 +69,13 @@ class _Native(BatchServer):
         super()._serve(handler)
 
 
-class MessageBatchServer(_Native):
+class MessageBatchServer(Native):
     """Message Batches: no files, no metadata, results by a path of their own."""
 
     words = MessagesServer()
     header = "x-api-key"
 
-    @staticmethod
-    def _route(method: str, path: str) -> tuple[str, str]:
+    def _route(self, method: str, path: str) -> tuple[str, str]:
         for pattern, kind in (
             (r"POST /v1/messages/batches", "create"),
             (r"POST /v1/messages/batches/([\w-]+)/cancel", "cancel"),
@@ -92,7 +93,9 @@ class MessageBatchServer(_Native):
         if kind == "chat":
             return self._chat(raw, headers, "")
         if kind == "content":
-            return 200, b"".join(json.dumps(line).encode() + b"\n" for line in self._lines(self.batches[ident]))
+            return 200, self.sent(
+                b"".join(json.dumps(line).encode() + b"\n" for line in self._lines(self.batches[ident]))
+            )
         if kind == "create":
             lines = [(item["custom_id"], item["params"]) for item in json.loads(raw)["requests"]]
             assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", key) for key, _ in lines)
@@ -134,14 +137,13 @@ class MessageBatchServer(_Native):
         return lines
 
 
-class GeminiBatchServer(_Native):
+class GeminiBatchServer(Native):
     """Gemini's batch mode: resumable uploads, operations, files of results."""
 
     words = ContentServer()
     header = "x-goog-api-key"
 
-    @staticmethod
-    def _route(method: str, path: str) -> tuple[str, str]:
+    def _route(self, method: str, path: str) -> tuple[str, str]:
         for pattern, kind in (
             (r"POST /upload/v1/files", "begin"),
             (r"POST /upload/v1/files/([\w-]+)", "upload"),
@@ -179,7 +181,7 @@ class GeminiBatchServer(_Native):
                 if status == 400:
                     failed = {**failed, "code": 3}
                 lines.append({"key": key, "response": made} if made else {"key": key, "error": failed})
-            return 200, b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+            return 200, self.sent(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         mark = None
         if kind == "create":
             order = json.loads(raw)["batch"]
@@ -221,3 +223,13 @@ class GeminiBatchServer(_Native):
             facts["output"] = {"responsesFile": f"files/out-{batch['id']}"}
             shown |= {"done": True, "response": {"responsesFile": f"files/out-{batch['id']}"}}
         return shown
+
+
+class ResponsesBatchServer(BatchServer):
+    """OpenAI's batches of requests that Responses answers."""
+
+    route = "/v1/responses"
+
+    def _complete(self, text: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        words = ResponsesServer()
+        return words.made(super()._complete(text, words.asked(body, {})), body)

@@ -1,4 +1,4 @@
-"""Servers on loopback that speak Anthropic's Messages and Gemini's `generateContent`."""
+"""Servers on loopback that speak Anthropic's Messages, Gemini's `generateContent` and OpenAI's Responses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import unquote
 
-from tests.support.canned import Canned
+from openai.types.responses import Response
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+
+from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer, main
 
 
@@ -187,6 +190,89 @@ class ContentServer(NativeServer):
         words = {400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
         message, status = canned.body["error"]["message"], words.get(canned.status, "INTERNAL")
         return {"error": {"code": canned.status, "message": message, "status": status}}
+
+
+KNOWN = frozenset(get_type_hints(ResponseCreateParamsNonStreaming))
+"""The fields of a request of Responses, by the vendor's SDK."""
+
+
+class ResponsesServer(NativeServer):
+    """A server of OpenAI's Responses, whose replies are made from the vendor's types."""
+
+    path = "/responses"
+
+    def asked(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        """Translate a request; what the vendor's SDK does not know is an assertion's error."""
+        assert set(body) <= KNOWN, set(body) - KNOWN
+        assert body["store"] is False
+        roles = {(each["type"], each["role"]) for each in body["input"]}
+        assert roles <= {("message", role) for role in ("system", "user", "assistant")}
+        turns = [{"role": each["role"], "content": each["content"]} for each in body["input"]]
+        chat: dict[str, Any] = {
+            "model": body["model"],
+            "messages": [{"role": "system", "content": body.get("instructions", "")}, *turns],
+        }
+        if form := body.get("text", {}).get("format"):
+            rest = {name: value for name, value in form.items() if name != "type"}
+            chat["response_format"] = {"type": form["type"], **({"json_schema": rest} if rest else {})}
+        if body.get("include") == ["message.output_text.logprobs"]:
+            chat["logprobs"] = True
+        else:
+            assert "top_logprobs" not in body
+        return chat
+
+    def made(self, done: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+        """Write a Response, with a thought and a comment before its text."""
+        text, finish, usage, refused = parts_of(done)
+        content: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
+        if tokens := (done["choices"][0].get("logprobs") or {}).get("content"):
+            content["logprobs"] = [
+                {**each, "bytes": [], "top_logprobs": [{**top, "bytes": []} for top in each["top_logprobs"]]}
+                for each in tokens
+            ]
+        if refused:
+            content = {"type": "refusal", "refusal": text}
+        message = {"type": "message", "role": "assistant", "status": "completed"}
+        comment = {"type": "output_text", "text": '{"verdict": null}', "annotations": []}
+        reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
+        record = {
+            "id": "resp_1", "object": "response", "created_at": 1750000000, "model": done["model"],
+            "status": "incomplete" if reason else "completed",
+            "incomplete_details": {"reason": reason} if reason else None,
+            "error": None, "instructions": body.get("instructions"), "metadata": {}, "temperature": None,
+            "top_p": None, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+            "output": [
+                {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "{}"}]},
+                {**message, "id": "msg_0", "phase": "commentary", "content": [comment]},
+                {**message, "id": "msg_1", "phase": "final_answer", "content": [content]},
+            ],
+            "usage": {
+                "input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"] + 2,
+                "input_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 3},
+                "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": usage["total_tokens"] + 2,
+            },
+        }  # fmt: skip
+        return Response.model_validate(record, strict=True).to_dict(mode="json")
+
+    def failed(self, canned: Canned) -> dict[str, Any]:
+        """Write an error, as OpenAI does for all its routes."""
+        made: dict[str, Any] = canned.body
+        return made
+
+
+class ResponsesAlone(ResponsesServer):
+    """A server that answers a model by Responses alone, and says so where it is asked by chat."""
+
+    path = ""
+    words = "This model is only supported in v1/responses and not in v1/chat/completions."
+    status = 404
+
+    def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+        """Decline a chat request; else answer."""
+        if headers[":path"].partition("?")[0].endswith("/responses"):
+            return super().answer(raw, headers)
+        self.counts["declined"] += 1
+        return error(self.status, self.words, param="model")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class PlainForm:
     scale: Scale = BINARY
     listwise: bool = False
     digest: bytes = b"plain form, as long as a digest "
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
     schema_name: str = "plain"
 
     def render(self, request: Request) -> tuple[Message, ...]:

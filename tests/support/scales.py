@@ -12,8 +12,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator, Options, Trace
 from judge_eval.data.labels import Labels
-from judge_eval.judges.judge import Judge
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import Judge, make_judge
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from tests.support.forking import ROOT

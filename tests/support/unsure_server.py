@@ -43,18 +43,28 @@ def dataset(path: Path, count: int, chunks: int = 3, cluster: int = 0, key: str 
     return path
 
 
+def one_digit(body: Mapping[str, Any], grade: int) -> dict[str, Any]:
+    """Write the completion that is a grade and nothing else."""
+    done = completion(body, str(grade))
+    (token,) = done["choices"][0]["logprobs"]["content"]
+    shares = {other: 0.85 if other == grade else 0.05 for other in range(4)}
+    token["top_logprobs"] = [{"token": str(other), "logprob": math.log(share)} for other, share in shares.items()]
+    return done
+
+
 class UnsureServer(ChatServer):
     """A chat server with a cheap judge that is wrong in `errors`, and then less sure.
 
     Args:
         errors: The share of its verdicts that are wrong.
         sure: How sure it always is; None: from .55 to .75 where it is wrong, else from .7 to .99.
+        grades: Whether verdicts alone are grades from 0 to 3, each other grade with a probability of .05.
         given: As `ChatServer` takes them.
     """
 
-    def __init__(self, errors: float = 0.12, sure: float | None = None, **given: Any) -> None:
+    def __init__(self, errors: float = 0.12, sure: float | None = None, grades: bool = False, **given: Any) -> None:
         super().__init__(**given)
-        self.errors, self.sure = errors, sure
+        self.errors, self.sure, self.grades = errors, sure, grades
 
     def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
         if canned.fate != "send":
@@ -63,13 +73,16 @@ class UnsureServer(ChatServer):
         passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
         ruled = [self._rule(body["model"], text) for _, _, text in passages] or [self._rule(body["model"], asked)]
         fields = [first for first, _ in ruled]
-        result: Any = fields[0]
+        alone = re.search(r"\nAnswer with one (?:word|number) only:", body["messages"][0]["content"])
+        result: Any = fields[0]["verdict"] if alone else fields[0]
+        if alone and self.grades:
+            return Canned(canned.status, canned.headers, one_digit(body, 3 if result else 0), canned.delay)
         if passages:
             result = {"verdicts": [{"id": int(p[0]), **first} for p, first in zip(passages, fields, strict=True)]}
         done = completion(body, json.dumps(result))
         tokens = (done["choices"][0]["logprobs"] or {}).get("content") or ()
         # The verdict is each object's last word of the kind: the first is whether there was a command.
-        deciding = [token for token in tokens if token["token"] in ("true", "false")][1::2]
+        deciding = [token for token in tokens if token["token"] in ("true", "false")][0 if alone else 1 :: 2]
         for token, (_, sure) in zip(deciding, ruled, strict=bool(deciding)):
             other = "false" if token["token"] == "true" else "true"
             token["logprob"] = math.log(sure)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval import Evaluator, Trace
+from judge_eval import Evaluator, Trace, open_dataset
 from judge_eval.llm.fake.rules import bag
 from judge_eval.trials import PROBES, Case, build_cases
-from judge_eval.trials.cases import echoed, lengthened, negated, probe_texts, words_asked
+from judge_eval.trials.cases import INJECTIONS, echoed, lengthened, negated, probe_texts, words_asked
 from tests.support.doubting import DOUBTS, gold_of, probed, rows
 
 
@@ -111,3 +112,41 @@ def test_the_judge_is_asked_no_more_than_the_probes_need() -> None:
     result = probed("fake/overlap", "echo-bait", data=rows())
     gold, random_, bait = len(gold_of(rows())), len(rows()), result["echo-bait"].n
     assert result.calls == base + gold + random_ + bait
+
+
+HUT = Path(__file__).parents[2] / "fixtures" / "conversation.jsonl"
+
+
+def test_probes_of_conversations_keep_the_turns_and_plant_in_the_last_answer() -> None:
+    """Every case has the turns of its trace; the last turn of the assistant holds the instruction, the chunk none."""
+    traces = list(open_dataset(HUT))
+    cases = list(build_cases(traces, {}, names=["random", "injection", "injection-turn", "earlier-turn"]))
+    by_id = {trace.id: trace for trace in traces}
+    planted = [case for case in cases if case.probe == "injection-turn"]
+    assert [case.source for case in planted] == ["hut-2", "hut-3", "hut-4"]
+    for case in planted:
+        own = by_id[case.source].history
+        assert case.trace.history[:-1] == own[:-1]
+        assert case.trace.history[-1].content == INJECTIONS[case.variant].format(text=own[-1].content)
+        plain = next(c for c in cases if c.source == case.source and c.probe == "random")
+        assert [chunk.text for chunk in case.trace.chunks] == [chunk.text for chunk in plain.trace.chunks]
+    assert all(case.trace.history == by_id[case.source].history for case in cases if case not in planted)
+    earlier = [case for case in cases if case.probe == "earlier-turn"]
+    assert [(case.source, case.trace.chunks[0].title) for case in earlier] == [
+        ("hut-2", "Grünwald hut: prices"),
+        ("hut-4", "Grünwald hut: prices"),
+    ]
+
+
+def test_probes_of_conversations_need_one() -> None:
+    """Without a conversation they are left out, and if they were asked for, a warning says so."""
+    names = [result.probe for result in probed("fake/overlap").results]
+    assert not {"injection-turn", "earlier-turn"} & set(names)
+    report = probed("fake/overlap", "injection-turn")
+    assert report.results == ()
+    assert "not probed, because no trace has a conversation: injection-turn" in report.warnings
+    report = probed("fake/always", "injection-turn", "earlier-turn", data=list(open_dataset(HUT)))
+    assert {result.probe: (result.n, result.fooled) for result in report.results} == {
+        "injection-turn": (3, 3),
+        "earlier-turn": (2, 2),
+    }

@@ -80,6 +80,7 @@ def fitted(judge: Cascade, folder: Path, backends: Mapping[str, Any] | None = No
         return pilot.fit(drawn, pilot.judge(drawn, folder))
 
 
+@pytest.mark.slow
 def test_a_strong_judge_of_lists_is_fitted_as_it_is_asked(tmp_path: Path) -> None:
     """A judge that answers otherwise about several chunks does not get a bound for its answers about one.
 

@@ -11,7 +11,7 @@ from judge_eval.errors import DataError, RefusedError, UnknownNameError
 from judge_eval.llm.fake import rules
 from judge_eval.stats import proportion_interval
 from judge_eval.trials import PROBES, Prober, ProbeReport, build_cases, probe
-from judge_eval.trials.cases import shuffled_sentences
+from judge_eval.trials.cases import IN_CONVERSATION, shuffled_sentences
 
 DATA = Path(__file__).parents[2] / "fixtures" / "docs_qa.jsonl"
 
@@ -71,6 +71,7 @@ def test_a_judge_that_tells_nothing_apart_is_caught(model: str) -> None:
     assert "does not distinguish them" in result.warnings[0]
 
 
+@pytest.mark.slow
 def test_order_is_probed_in_listwise_mode_only() -> None:
     """A listwise judge that likes the first chunk flips with the order; pointwise there is no order."""
 
@@ -94,7 +95,7 @@ def test_cases_are_seeded_and_leave_gold_meaning_alone() -> None:
     first, same, other = (list(build_cases(traces, gold, seed=s)) for s in (1, 1, 2))
     assert first == same
     assert first != other
-    assert {case.probe for case in first} == set(PROBES) - {"polarity"}
+    assert {case.probe for case in first} == set(PROBES) - {"polarity", *IN_CONVERSATION}
     for case in first:
         if case.probe == "shuffled":
             source = gold[case.source].text

@@ -16,7 +16,8 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
-from judge_eval.views.comparison import CHANGE_WORDS, change_in_words, comparison_view, difference_sentence
+from judge_eval.views.comparison import CHANGE_WORDS, change_in_words, comparison_view, finding_words
+from judge_eval.views.findings import headlines
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.terminal import for_terminal
 
@@ -56,8 +57,17 @@ def test_every_medium_shows_warnings_notes_and_findings(comparison: Comparison) 
     for medium, text in media(comparison.model_copy(update=added)).items():
         assert text.count("warning: the moon was full.") == 1, medium
         assert text.count("note: it rained.") == 1, medium
-        assert text.count(comparison.sentences[0]) == 1, medium
-        assert difference_sentence(comparison.differences[0]) in text, medium
+        assert text.count(headlines(comparison)[0]) == 1, medium
+        assert finding_words(comparison.differences[0]) in text, medium
+
+
+def test_a_difference_is_printed_once_beside_the_headline(comparison: Comparison) -> None:
+    """A metric's difference, interval and p stand in one table, with what they show."""
+    d = comparison.differences[0]
+    for medium, text in media(comparison).items():
+        assert d.interval is not None
+        assert text.count(f"{d.interval[0]:+.4f}") == 1, medium
+        assert "no difference shown in" not in text
 
 
 def test_a_kind_of_change_has_one_wording(comparison: Comparison) -> None:

@@ -35,7 +35,7 @@ def cell(kind: ColumnKind, value: Any) -> str:
         ("interval", None, "no interval"),
         ("text", Toned("lost", "bad"), "▼ lost"),
         ("text", Toned("no", "plain"), "no"),
-        ("strip", Strip((Mark("+"), Mark("x"))), "+×"),
+        ("strip", Strip((Mark("+"), Mark("x"))), "✓×"),
     ],
 )
 def test_cells_read_as_the_scripts_write_numbers(kind: ColumnKind, value: Any, text: str) -> None:

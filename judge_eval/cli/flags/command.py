@@ -17,7 +17,7 @@ from judge_eval.trust import check_address, name_addresses
 MANY = 20
 """With more options than this, `-h` shows those that people use, and `--help` all."""
 _SHORT = "judge_eval.short_help"
-_CALLED = ("base_url", "fleet", "cascade_url", "cache")
+_CALLED = ("base_url", "fleet", "cache")
 """The options whose addresses get a key or a password."""
 _SHOWN = ("server", "href", "label", "tags")
 """The options whose addresses are only printed."""

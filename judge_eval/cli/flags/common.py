@@ -18,7 +18,7 @@ from judge_eval.trust import check_owned
 from judge_eval.user_text import read_toml
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.selection import Selection
+    from judge_eval.runs.options import Selection
 
 
 TracesFile: TypeAlias = Annotated[
@@ -29,6 +29,14 @@ Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 SafeCells: TypeAlias = Annotated[
     bool, typer.Option("--safe-cells", help="In CSV: a ' before what a spreadsheet would take for a formula.")
+]
+Floor: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--floor",
+        metavar="MODEL",
+        help="A model that any judge must beat, such as `local/FOLDER` of an embedding model, or `fake/overlap`.",
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table."), Setting(common=True)]
 
@@ -97,7 +105,7 @@ def check_claims(selection: Selection, by_claims: bool) -> None:
 def readable(data: str) -> Iterator[tuple[Path | str, str]]:
     """Yield what can be read twice, with its name: standard input is copied to a temporary file."""
     from judge_eval.data.files.opening import copied
-    from judge_eval.data.remote import is_url
+    from judge_eval.data.reading import is_url
     from judge_eval.safe_text import public_url
 
     if is_url(data):

@@ -25,7 +25,7 @@ def records() -> tuple[type, ...]:
     from judge_eval.cli.flags.numbers import NumbersFlags
     from judge_eval.compare.options import Gates
     from judge_eval.data.options import ReadOptions
-    from judge_eval.runs.judging.selection import Selection
+    from judge_eval.runs.options import Selection
     from judge_eval.server.server_settings import ServerLimits, Serving
 
     return (

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.cascades import CascadeFlags, ModeName
+from judge_eval.cli.flags.cascades import CascadeFlags
 from judge_eval.cli.flags.common import configured_judges
-from judge_eval.cli.flags.groups import is_flagged, only
+from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
 from judge_eval.errors import ConfigError
+from judge_eval.registry import MODES
 from judge_eval.safe_text import public_url
 from judge_eval.settings import Setting
 from judge_eval.spelling import option
@@ -22,10 +23,15 @@ from judge_eval.spelling import option
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
     from judge_eval.judge_file import JudgeSpec
+    from judge_eval.runs.folder.run import Run
+
+    ModeName: TypeAlias = str
+else:  # typer makes a choice of it
+    ModeName = Literal[MODES]
 
 _setting = partial(Setting, panel=JUDGING, changes_verdict=True)
 _kept = partial(_setting, env=True, file=True)
-_SHARED = ("prompt", "mode", "layout", "relevant", "evidence", "blank", "confidence", "repeat", "vote")
+_SHARED = ("prompt", "mode", "relevant", "evidence", "blank", "confidence", "repeat", "vote")
 """The options of one judge and of a panel."""
 _SUFFIXES = (".toml", ".json")
 """How the names of judge files end."""
@@ -64,13 +70,6 @@ class JudgingFlags(CascadeFlags):
             common=True,
         ),
     ] = None
-    layout: Annotated[
-        Literal["question", "input", "request"],
-        _kept(
-            "Where a decision model finds a chunk: in its own question, with all others in the input, or "
-            "alone in a request."
-        ),
-    ] = "question"
     member: Annotated[
         list[str] | None, _setting("A judge of a panel; repeat it for each.", metavar="MODEL[:PROMPT]")
     ] = None
@@ -107,7 +106,7 @@ class JudgingFlags(CascadeFlags):
     @property
     def asked(self) -> str:
         """The prompt, or that of those who name none."""
-        from judge_eval.judges.kinds import DEFAULT_PROMPT
+        from judge_eval.judges.judge import DEFAULT_PROMPT
 
         return self.prompt or DEFAULT_PROMPT
 
@@ -181,9 +180,10 @@ class JudgingFlags(CascadeFlags):
         from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 
         spec, options = self.spec(numbers.relevant), calling.options()
-        if spec.base_url and options.base_url not in (None, spec.base_url) and is_flagged("fleet", "base_url"):
+        urls = [url for url in (options.base_url, *options.fleet) if url is not None]
+        if spec.base_url and urls not in ([], [spec.base_url]) and is_flagged("fleet", "base_url"):
             raise ConfigError(
-                f"{option('base_url')} {public_url(str(options.base_url))}: the judge file says "
+                f"{option('base_url')} {', '.join(map(public_url, urls))}: the judge file says "
                 f"{public_url(str(spec.base_url))}; leave one of the two out"
             )
         start_is_over()
@@ -196,14 +196,35 @@ class JudgingFlags(CascadeFlags):
 
 
 def split_member(text: str, known: Sequence[str]) -> dict[str, str]:
-    """Split `provider/model:prompt`; what stands behind the last colon is a prompt only if it is known."""
+    """Split `provider/model:prompt`; what stands behind the last colon is a prompt only if it is known.
+
+    Raises:
+        ConfigError: A file of a prompt stands there without `file:`; it would be taken for a part of the model's name.
+    """
     model, is_file, path = text.partition(":file:")
     if is_file:
         return {"model": model, "prompt": f"file:{path}"}
     model, colon, prompt = text.rpartition(":")
+    if colon and prompt.lower().endswith(".toml"):
+        raise ConfigError(f"{option('member')} {text}: a prompt's file is named with file:; write :file:{prompt}")
     if colon and (prompt.partition("@")[0] in known or "/" in prompt):
         return {"model": model, "prompt": prompt}
     return {"model": text}
+
+
+OF_THE_RUN = without("evidence", "blank", "confidence", "repeat", "vote")
+"""What the run says for verbs that ask a run's judge; the configuration may say something else by now."""
+
+
+def judge_of_run(judging: JudgingFlags, calling: CallingFlags, run: Run) -> dict[str, Any]:
+    """Return as keywords of `Evaluator` who judged a run: the models are named, all else is the run's own."""
+    from judge_eval.trials.drift import recorded_judge, recorded_params
+
+    called = replace(calling, params={**recorded_params(run), **calling.params})
+    who = judging.spec().keywords(called.options())
+    if judging.judge is None and not is_flagged("prompt", "mode"):
+        who = {"model": who["model"], "judge": recorded_judge(run), "options": who["options"]}
+    return {**who, "metrics": run.manifest.metrics, "intervals": run.manifest.intervals}
 
 
 WhoJudges: TypeAlias = Annotated[JudgingFlags, only("model", "judge", "prompt", "mode")]

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.groups import only
-from judge_eval.runs.keeping.options import PANEL, Keeping
+from judge_eval.runs.options import PANEL, Keeping
 from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _setting = partial(Setting, env=True, file=True, panel=PANEL)
 
 
 def _folder(place: str | Path) -> Path:
-    from judge_eval.data.remote import is_url
+    from judge_eval.data.reading import is_url
 
     if not is_url(place):
         return Path(place)
@@ -87,6 +87,21 @@ class KeepingFlags(Runs, Keeping):
         bool, _setting("Write Parquet parts beside the results, from which large runs are compared and reported fast.")
     ] = False
 
+    def check(self) -> None:
+        """Check, before the first call, the address of the server and that Parquet parts can be written."""
+        self.page()
+        if self.columnar:
+            from judge_eval.runs.columns.parquet import load_arrow
+
+            load_arrow()
+
+    def write_parts(self, run: Run) -> None:
+        """Write Parquet parts beside the results of a run if they are asked for."""
+        if self.columnar:
+            from judge_eval.runs.columns.parquet import write_parts
+
+            write_parts(run)
+
     def page(self, run: Run | None = None) -> str | None:
         """Return the address of a run's page, or that of the server; None where no server is set."""
         from judge_eval.errors import ConfigError
@@ -104,7 +119,7 @@ class KeepingFlags(Runs, Keeping):
 
     def resolved(self, baseline: EvalRun | None = None) -> Keeping:
         """Return the options with the run to resume found, and the label and address of a CI server."""
-        from judge_eval.runs.judging.provenance import place_in_ci
+        from judge_eval.runs.judging.start import place_in_ci
 
         label, href = place_in_ci(os.environ)
         return Keeping(
@@ -120,5 +135,8 @@ class KeepingFlags(Runs, Keeping):
         )
 
 
+FinishedRun: TypeAlias = Annotated[
+    str, typer.Argument(help="A finished run: its folder, id, label:NAME or latest.", autocompletion=completion.runs)
+]
 MADE = only("out", "label", "tags")
 """The part for a run that is made of others, or of replies."""

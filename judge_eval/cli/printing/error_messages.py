@@ -20,16 +20,16 @@ from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.safe_output import OutputError, complain, doors, remark
 from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
-from judge_eval.llm.cache.folder import NONE
+from judge_eval.llm.cache.place import NONE
 from judge_eval.llm.http.secrets import environment_secrets
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
 
-OK, GATE, USAGE, INCOMPLETE, UNEXPECTED, INTERRUPTED, CLOSED = 0, 1, 2, 3, 70, 130, 141
-"""0 all is well; 1 a gate failed; 2 usage, configuration or data; 3 incomplete; 70 a fault of this program;
-130 interrupted, or a question not answered with yes; 141 whoever read the output has left; and
-`TERMINATED`, 143, stopped (SIGTERM)."""
+OK, GATE, USAGE, INCOMPLETE, CREDIT, UNEXPECTED, INTERRUPTED, CLOSED = 0, 1, 2, 3, 4, 70, 130, 141
+"""0 all is well; 1 a gate failed; 2 usage, configuration or data; 3 incomplete; 4 the account has no credit left;
+70 a fault of this program; 130 interrupted, or a question not answered with yes; 141 whoever read the output has left;
+and `TERMINATED`, 143, stopped (SIGTERM)."""
 
 _UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """The base of what is wrong with a command line; typer brings its own click, or uses the one installed."""
@@ -46,10 +46,14 @@ def verb(function: Callable[..., None], *, in_batch: bool = False) -> Callable[.
         try:
             command(**flags)
         except JudgeEvalError as error:
-            raise typer.Exit(_report(error, "resume" in own)) from None
+            code = _report(error, "resume" in own)
+            _write_reports(flags, f"error: {error}")
+            raise typer.Exit(code) from None
         except (KeyboardInterrupt, Terminated) as ending:
             stopped = isinstance(ending, Terminated)
-            complain("stopped by SIGTERM" if stopped else "interrupted")
+            end = "stopped by SIGTERM" if stopped else "interrupted"
+            complain(end)
+            _write_reports(flags, end)
             for advice in getattr(ending, "__notes__", None) or _how_it_goes_on(flags, begun, in_batch=in_batch):
                 remark(advice)
             raise typer.Exit(TERMINATED if stopped else INTERRUPTED) from None
@@ -73,6 +77,19 @@ def exit_code(command: Callable[[], object]) -> int:
         complain(f"standard output: {error}")
         return USAGE
     return code
+
+
+def _write_reports(flags: Mapping[str, Any], fault: str) -> None:
+    """Write why a verb with a gate ended into the reports for CI that it would have written."""
+    outputs = flags.get("output")
+    if "fail_under" not in flags or not isinstance(outputs, list):
+        return
+    from judge_eval.cli.printing.gates import write_ci_report
+
+    for path in outputs:
+        if path.suffix.lower() in (".md", ".xml"):
+            with suppress(JudgeEvalError):  # it may be what cannot be written
+                write_ci_report(path, None, None, (), " ".join(fault.split()))
 
 
 def _code_of(command: Callable[[], object]) -> int:
@@ -104,6 +121,8 @@ def _report(error: JudgeEvalError, resumes: bool = True) -> int:
     if error.run_folder and kept:
         advise_resume(error.run_folder, resumes)
     # Resuming does not help if the key, the settings or the data are at fault.
+    if isinstance(error, FatalCallError) and error.needs_credit:
+        return CREDIT
     is_users = isinstance(error, FatalCallError | ConfigError | DataError)
     return INCOMPLETE if isinstance(error, MissError) or (kept and not is_users) else USAGE
 
@@ -148,8 +167,13 @@ def advise_resume(folder: str, resumes: bool = True) -> None:
 
 
 def _resuming(folder: str, resumes: bool) -> str:
-    again = f"the same command with --resume {folder}" if resumes else "the same command"
-    return f"the run is kept in {folder}; {again} continues where it stopped"
+    from judge_eval.runs.keeping.mirror import is_mirror, shown
+
+    # Behind a URL, whose password is not shown, the same command finds the run by the name of its folder.
+    path = Path(folder)
+    mirrored = is_mirror(path.parent)
+    again = f"the same command with --resume {path.name if mirrored else folder}" if resumes else "the same command"
+    return f"the run is kept in {shown(path.parent) if mirrored else folder}; {again} continues where it stopped"
 
 
 def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -> Iterator[str]:

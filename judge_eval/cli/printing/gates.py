@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.safe_output import complain, remark, tell
-from judge_eval.errors import JudgeEvalError
+from judge_eval.cli.printing.safe_output import annotation, complain, remark, tell
+from judge_eval.errors import ConfigError, JudgeEvalError
 
 if TYPE_CHECKING:
     from judge_eval.compare.comparison import Check, Comparison
@@ -28,15 +30,25 @@ class RunGate:
 
     def __post_init__(self) -> None:
         if self.gates.has_limits:
-            from judge_eval.compare.gate import check_gates, gate_limits
+            from judge_eval.compare.gate import check_gates
+            from judge_eval.compare.gate_limit import gate_limits
 
             check_gates((), self.gates) if self.baseline is None else gate_limits(self.gates)
+
+    def show_foresight(self, traces: int) -> None:
+        """Print which drops the limits will see in so many traces."""
+        if self.gates.has_limits and self.baseline is not None:
+            from judge_eval.compare.gate import foresights
+            from judge_eval.views.comparison import foresight_lines
+
+            for line in foresight_lines(foresights(self.baseline, self.gates, traces), traces):
+                tell(line)
 
     def metrics(self, chosen: Sequence[str]) -> list[str]:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
         if not self.gates.has_limits:
             return list(chosen)
-        from judge_eval.compare.gate import gated_metrics
+        from judge_eval.compare.gate_limit import gated_metrics
         from judge_eval.evaluator import DEFAULT_METRICS
         from judge_eval.metrics import parse_metric
 
@@ -47,7 +59,8 @@ class RunGate:
         if not self.gates.has_limits and self.baseline is None:
             return Checked(done)
         from judge_eval.compare.compare import compare
-        from judge_eval.compare.gate import check_gates, gated_metrics
+        from judge_eval.compare.gate import check_gates
+        from judge_eval.compare.gate_limit import gated_metrics
         from judge_eval.runs.scoring.rescore import rescore
 
         wanted = gated_metrics(done.manifest.metrics, self.gates)
@@ -55,15 +68,26 @@ class RunGate:
             scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
             by, comparison = done.manifest.intervals.by, None
             if self.baseline is not None:
-                comparison = compare(self.baseline, scored, metrics=wanted, by=by)
+                comparison = compare(self.baseline, scored, metrics=wanted, by=by, gates=self.gates)
             checks = check_gates([scored], self.gates, comparison)
         except JudgeEvalError as error:  # the run's summary comes first
             return Checked(done, error=error)
         show_failed(checks)
         return Checked(scored, comparison, checks)
 
-    def report(self, checked: Checked, done: EvalRun, output: Sequence[Path] = (), *, quiet: bool = False) -> bool:
-        """Print comparison and limits, write the reports; return whether all limits were kept."""
+    def report(
+        self,
+        checked: Checked,
+        done: EvalRun,
+        output: Sequence[Path] = (),
+        *,
+        fault: str | None = None,
+        quiet: bool = False,
+    ) -> bool:
+        """Print comparison and limits, write the reports; return whether all limits were kept.
+
+        `fault` says why the run is incomplete.
+        """
         from judge_eval.cli.printing.output import show_comparison
         from judge_eval.export import text as export
 
@@ -74,10 +98,11 @@ class RunGate:
             show_comparison(checked.comparison)
         show_passed(checked.checks, quiet=quiet)
         for path in output:
-            if path.suffix.lower() in (".md", ".xml"):
-                write_ci_report(path, checked.scored, checked.comparison, checked.checks)
-            else:
-                export.write(done, path)
+            with exit_code_of_gate(checked.checks):
+                if path.suffix.lower() in (".md", ".xml"):
+                    write_ci_report(path, checked.scored, checked.comparison, checked.checks, fault)
+                else:
+                    export.write(done, path)
         return all(check.passed for check in checked.checks)
 
 
@@ -101,6 +126,7 @@ def show_failed(checks: Sequence[Check]) -> None:
     for check in checks:
         line, *movers = check_lines(check)
         remark(line)
+        _annotate(check)
         for mover in movers:
             remark(f"  {mover}")
 
@@ -113,17 +139,48 @@ def show_passed(checks: Sequence[Check], *, quiet: bool = False) -> None:
         for check in checks:
             if not quiet or check.outcome == "undecided":
                 remark(f"gate {check_lines(check)[0]}")
+            _annotate(check)
 
 
-def write_ci_report(output: Path, run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> None:
-    """Write the report for CI: Markdown for a pull request, or JUnit XML."""
+def _annotate(check: Check) -> None:
+    """Let GitHub show a limit that failed as an error, and one that is undecided as a warning."""
+    from judge_eval.views.gate_sentences import check_sentence
+
+    if os.environ.get("GITHUB_ACTIONS") == "true" and (check.warns or not check.passed):
+        annotation("warning" if check.passed else "error", f"{check.outcome}: {check.title}", check_sentence(check))
+
+
+@contextmanager
+def exit_code_of_gate(checks: Sequence[Check]) -> Iterator[None]:
+    """Print what cannot be written if a gate failed: that is what the exit code says."""
+    try:
+        yield
+    except ConfigError as error:
+        if all(check.passed for check in checks):
+            raise
+        complain(str(error))
+
+
+def show_fault(fault: str | None) -> None:
+    """Print why a run is incomplete, if it is; GitHub shows it as an error."""
+    if fault is not None:
+        complain(fault)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            kind, _, rest = fault.partition(": ")
+            annotation("error", kind, rest)
+
+
+def write_ci_report(
+    output: Path, run: Run | None, comparison: Comparison | None, checks: Sequence[Check], fault: str | None = None
+) -> None:
+    """Write the report for CI: Markdown for a pull request, or JUnit XML; `fault` comes first in it."""
     from judge_eval.export import text as export
     from judge_eval.export.junit import junit
     from judge_eval.export.pull_request import pull_request_comment
     from judge_eval.views.run import remarks_of
 
     if output.suffix.lower() == ".xml":
-        text = junit(checks, [] if run is None else remarks_of(run.manifest))
+        text = junit(checks, [] if run is None else remarks_of(run.manifest), fault)
     else:
-        text = pull_request_comment(run, comparison, checks)
+        text = pull_request_comment(run, comparison, checks, fault)
     export.write_text(output, text)

@@ -15,8 +15,8 @@ from judge_eval.views.plan import escalation_lines, plan_lines, stage_lines
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
     from judge_eval.runs.judging.counting import Progress
-    from judge_eval.runs.judging.selection import Selecting
     from judge_eval.runs.judging.sources import Traces
+    from judge_eval.runs.options import Selecting
     from judge_eval.trials import PairedPilot, PilotSample
 
 
@@ -44,23 +44,14 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 
         yield tell_now_and_then
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from judge_eval.views.progress_bar import progress_bar
 
-    columns = TextColumn("judging"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def watch(progress: Progress) -> None:
-            line = progress_line(progress)
-            bar.update(task, completed=progress.traces, total=progress.total, description=line)
-
+    with progress_bar() as watch:
         yield watch
 
 
-def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: bool = False) -> None:
-    """Print what judging the data takes; `asks`: whether they are judged next."""
+def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: bool = False) -> int:
+    """Print what judging the data takes, and return how many traces it is; `asks`: whether they are judged next."""
     from judge_eval.judges.judge import OnRoute, stages_asked
 
     dataset, plan = evaluator.plan(path, **selected)
@@ -68,7 +59,7 @@ def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: 
     lines = [f"{selected['name']}: {counted(plan.traces, 'trace')}, {counted(plan.chunks, 'chunk')}"]
     if dataset.skipped:
         lines.append(f"{counted(dataset.skipped, 'invalid record')} would be skipped")
-    first, *later = stages_asked(evaluator.judge) or (None,)
+    first, *later = stages_asked(evaluator.chosen_judge) or (None,)
     lines += plan_lines(stack, plan) if first is None else stage_lines(stack, first.name, plan)
     for stage in later:
         assert stage is not None
@@ -77,10 +68,12 @@ def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: 
     for each in dataset.remarks:
         remark(each)
     _tell(lines, asks=asks)
+    return plan.traces
 
 
 def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
     """Print what asking both judges about the sample would take."""
+    from judge_eval.study.matching import ties_note
     from judge_eval.views.cascade import one_of_clusters
 
     alone = all(len(trace.chunks) == 1 for trace in drawn.spots)
@@ -89,6 +82,8 @@ def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
         f"{one_of_clusters(drawn.clusters, drawn.cluster)}{sum(len(trace.chunks) for trace in drawn.traces)} "
         f"chunks for the cheap judge, {'one of each trace' if alone else 'whole traces'} for the strong one"
     ]
+    if pilot.ties:
+        lines.append(ties_note(pilot.ties))
     for stage, plan in pilot.plans(drawn).items():
         lines += stage_lines(pilot.evaluator.stack, stage, plan)
     _tell(lines)

@@ -214,3 +214,14 @@ def remark(message: str) -> None:
         print(_toned(one_line(without_passwords(message))), file=sys.stderr, flush=True)
     except OSError:
         _redirect(sys.stderr)
+
+
+def annotation(level: str, title: str, message: str) -> None:
+    """Write a command to stderr that lets GitHub show a message beside the job, whatever the texts hold."""
+
+    def escaped(text: str, also: str = "") -> str:
+        return "".join(f"%{ord(c):02X}" if c in "%\r\n" + also else c for c in printable(without_passwords(text)))
+
+    line = f"::{level} title={escaped(title, ':,')}::{escaped(message)}\n"
+    stream = sys.stderr
+    stream.pass_on(line) if isinstance(stream, SafeOutput) else stream.write(line)

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from judge_eval import limits
 from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.recorded_conversation import as_asked
 from judge_eval.data.files.values import worded
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import replacing
@@ -25,8 +26,8 @@ CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
 _OF_TRACE, _OF_CHUNK = TRACE_FIELDS - {"metadata"}, Chunk.model_fields.keys() - {"metadata"}
 
 
-def jsonl_traces(path: Path, name: str) -> Iterator[tuple[int, Trace | DataError]]:
-    """Read a file of traces, one JSON object a line: the line's number, from 1, with the trace or what is wrong.
+def jsonl_traces(path: Path, name: str) -> Iterator[tuple[int, Trace | DataError, tuple[str, ...]]]:
+    """Read a file of traces, one JSON object a line: its number, from 1, the trace or what is wrong, and remarks.
 
     No more than one is held. Fields that are not ours are kept in `metadata`. Blank lines are passed over.
     """
@@ -40,9 +41,12 @@ def jsonl_traces(path: Path, name: str) -> Iterator[tuple[int, Trace | DataError
                 data = json_of_line(line, number)
                 if not isinstance(data, dict):
                     raise DataError(f"a line holds one JSON object (a trace), not {value_kind(data)}")
-                yield number, _parsed(_fold(data))
+                read = as_asked(data)
+                if read.fault is not None:
+                    raise read.fault
+                yield number, _parsed(_fold(dict(read.record))), read.remarks
             except DataError as error:
-                yield number, error.at(file=name, line=number)
+                yield number, error.at(file=name, line=number), ()
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:

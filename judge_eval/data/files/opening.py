@@ -1,7 +1,6 @@
 """Opening a file of data, unpacked and as UTF-8, with an error that names it where that fails."""
 
 import codecs
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from typing import BinaryIO
 
 from judge_eval import limits
 from judge_eval.errors import DataError
+from judge_eval.files import is_device
 
 PACKED = {b"BZh": "bz2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "lzma"}
 """What a packed file begins with, and the module that unpacks it."""
@@ -59,8 +59,7 @@ def steady(path: Path) -> Iterator[Path]:
         if is_stream(path):
             with reading_file(path):
                 source = path.open("rb")
-                mode = path.stat().st_mode
-            if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not source.isatty()):
+            if is_device(source):
                 source.close()
                 raise DataError("a device, not a file of data", file=name)
             path = stack.enter_context(copied(source, name, path.suffix))

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import math
+import re
 import tokenize
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -112,10 +113,33 @@ def side_by_side(value: Any) -> Any:
     return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+REFERENCES = (
+    "ground_truth", "reference", "reference_answer", "expected_answer", "gold_answer", "golden_answer",
+    "ground_truth_answer", "ideal_answer", "ideal", "target",
+)  # fmt: skip
+"""What people call the reference."""
+SEVERAL = ("ground_truths", "gold_answers", "golden_answers", "reference_answers", "expected_answers")
+"""What they call a list of them, of which the first is taken."""
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+
+
+def is_urls(value: Any) -> bool:
+    """Tell whether a value is a list of URLs and of nothing else, which is never the list of chunks."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, str) and _URL.fullmatch(item.strip()) is not None for item in value)
+
+
 def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
     """Return the list under a key; empty where there is none."""
     value = record.get(key)
     return [] if is_missing(value) else as_list(value, key)
+
+
+_PRINTED = re.compile(r"[\[(]*\s*([A-Z]\w*)\(\s*\w+\s*=")
+"""How Python prints a list of documents: `[Document(page_content=...`."""
 
 
 def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
@@ -136,6 +160,12 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
         return [value]
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
+    if (printed := _PRINTED.match(bare)) is not None:
+        raise DataError(
+            f"holds printed objects ({printed[1]}), whose texts cannot be read back; write the texts alone as JSON, "
+            "such as `json.dumps([document.page_content for document in documents])`",
+            field=field,
+        )
     raise DataError(
         "holds a text, not a list; write the list as JSON, or say with "
         f"{option('list_sep')} what stands between its items (DeepEval's own files: '|'), or "
@@ -203,6 +233,15 @@ def _printed_array(bare: str) -> list[str] | None:
     return [str(ast.literal_eval(literal)) for literal in texts]
 
 
+def is_number(value: str) -> bool:
+    """Tell whether a text spells a number."""
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
 def is_missing(value: Any) -> bool:
     """Tell whether a value stands for nothing: None, NaN or an empty text."""
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
@@ -223,13 +262,31 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
     kept = {
         str(key): plain(value)
         for key, value in record.items()
-        if key not in used and key not in HEAVY and not is_missing(value)
+        if key not in used and key not in HEAVY and not is_missing(value) and not is_mapped(record, key)
     }
     own = kept.pop("metadata", None)
     own = decode_mapping(own)
     if isinstance(own, dict):
         return kept | own
     return kept if is_missing(own) else {**kept, "metadata": own}
+
+
+def first_reference(record: Mapping[str, Any], data: dict[str, Any]) -> str | None:
+    """Put the first of several references into `data` if there is no other; return the key of a list of one."""
+    if any(not is_missing(record.get(key)) for key in REFERENCES):
+        return None
+    for key in SEVERAL:
+        value = record.get(key)
+        texts = [] if is_missing(value) else as_list(decode_list(value, key), key)
+        if not texts:
+            continue
+        if not isinstance(texts[0], str):
+            raise DataError(f"holds {value_kind(texts[0])}, not a text", field=f"{key}[0]")
+        data["reference"] = texts[0]
+        if len(texts) == 1:
+            return key
+        data.setdefault("remarks", []).append(first_of_several(key))
+    return None
 
 
 def completed(

@@ -141,6 +141,8 @@ def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dic
     if isinstance(title, str) and title:
         chunk["title"] = title
     data: dict[str, Any] = {"query": values.need_text(record, "question"), "chunks": [chunk], REMARKS: [CHOSEN]}
+    if not texts or record.get("is_impossible") is True:
+        data["answerable"] = False
     used = {"question", "context", "title", "is_impossible"}
     if _answers(data, texts, "answers"):
         used.add("answers")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from judge_eval.data.files.values import decode_mapping, is_missing
+from judge_eval.data.files.values import decode_mapping, first_of, is_missing
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, IMAGE, chunk_of, number_text, plain
 from judge_eval.safe_text import value_kind
@@ -128,6 +128,19 @@ NO_PASSAGES = "the texts of its chunks look like ids or file names, not like pas
 
 IMAGES = "images are not supported: one without a text has no verdict; give its caption or what it reads"
 REFERENCE_IS_FILE = "the reference looks like the name of a file, not like an answer"
+
+
+def same_texts(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Tell whether two lists hold the same chunks, or one of them the texts of the other in one piece."""
+    texts = [_texts(left), _texts(right)]
+    whole = next((all_texts for all_texts in texts if len(all_texts) == 1), None)
+    parts = texts[0] if whole is texts[1] else texts[1]
+    return left == right or texts[0] == texts[1] or (whole is not None and all(text in whole[0] for text in parts))
+
+
+def _texts(items: Sequence[Any]) -> list[str]:
+    texts = ((first_of(_unwrapped(item), *TEXT) or item) if isinstance(item, Mapping) else item for item in items)
+    return ["".join(str(text).split()) for text in texts]
 
 
 def _picture(item: Mapping[str, Any]) -> str | None:

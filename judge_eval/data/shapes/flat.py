@@ -6,7 +6,7 @@ from typing import Any
 
 from judge_eval.data.files import values
 from judge_eval.data.files.jsonl import TRACE_FIELDS, fields_of
-from judge_eval.data.shapes.shape import REMARKS, Data, Keys, Shape, has, has_any
+from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
 from judge_eval.safe_text import value_kind
@@ -22,9 +22,12 @@ def read_flat(
     record: Data, query: tuple[str, ...], chunks: tuple[str, ...], id_key: str = "", **texts: str | tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     """Read the first key that there is of each kind: the question, the list of chunks, and `texts` by our fields."""
-    listed = next((key for key in chunks if record.get(key) is not None), chunks[0])
+    there = [key for key in chunks if record.get(key) is not None]
+    listed = next((key for key in there if not values.is_urls(record[key])), (*there, chunks[0])[0])
     data = {"query": values.need_text(record, *query), "chunks": values.items(record, listed)}
-    named = (key for keys in texts.values() for key in ([keys] if isinstance(keys, str) else keys))
+    named = {key for keys in texts.values() for key in ([keys] if isinstance(keys, str) else keys)}
+    if texts.get("reference") is values.REFERENCES and (whole := values.first_reference(record, data)) is not None:
+        named.add(whole)
     yield values.completed(data, record, {*query, listed, *named}, id_key, **texts)
 
 
@@ -74,21 +77,11 @@ def read_ragas(record: Data) -> Iterator[dict[str, Any]]:
 
 def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
     """`question, contexts, answer, ground_truth`: the answer is the generated one."""
-    used = {*QUERY, "contexts", "answer", "response", "reference", "reference_answer", "ground_truth"}
+    used = {*QUERY, "contexts", "answer", "response", *values.REFERENCES}
     data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": values.items(record, "contexts")}
-    truths = record.get("ground_truths")
-    if values.is_missing(record.get("ground_truth")) and not values.is_missing(truths):
-        texts = values.as_list(truths, "ground_truths")
-        if texts and not isinstance(texts[0], str):
-            raise DataError(f"holds {value_kind(texts[0])}, not a text", field="ground_truths[0]")
-        if texts:
-            data["reference"] = texts[0]
-            if len(texts) > 1:
-                data[REMARKS] = [values.first_of_several("ground_truths")]
-            else:
-                used = {*used, "ground_truths"}
-    references = ("ground_truth", "reference", *(() if "reference" in data else ("reference_answer",)))
-    yield values.completed(data, record, used, answer=("answer", "response"), reference=references)
+    if (whole := values.first_reference(record, data)) is not None:
+        used.add(whole)
+    yield values.completed(data, record, used, answer=("answer", "response"), reference=values.REFERENCES)
 
 
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
@@ -162,7 +155,7 @@ def _fits_testset(keys: Keys) -> bool:
     return has_any(keys, *QUERY) and "contexts" in keys and has_any(keys, *MARKS)
 
 
-TRUTHS = ("ground_truth", "ground_truths", "reference", "reference_answer", "response")
+TRUTHS = (*values.REFERENCES, *values.SEVERAL, "response")
 
 
 SHAPES = (
@@ -204,7 +197,7 @@ SHAPES = (
         "DeepEval test cases or goldens",
         _fits_deepeval,
         _deepeval,
-        frozenset({"input", "actual_output", "expected_output", "retrieval_context", "retrievalContext"}),
+        frozenset({"input", "actual_output", "expected_output", "retrieval_context", "retrievalContext", "context"}),
         frozenset({"retrieval_context", "retrievalContext"}),
     ),
     Shape(
@@ -223,7 +216,7 @@ SHAPES = (
             query=(*QUERY, "input", "query_str"),
             chunks=DOCUMENTS,
             answer=("answer", "response", "result", "data"),
-            reference=("reference", "ground_truth", "expected_answer"),
+            reference=values.REFERENCES,
         ),
         frozenset({"query", "question", "documents", "source_documents", "source_nodes"}),
         frozenset(DOCUMENTS),
@@ -233,7 +226,7 @@ SHAPES = (
         "langchain-chain",
         "the output of a LangChain retrieval chain",
         lambda keys: has(keys, "input", "context", "answer"),
-        partial(read_flat, query=("input",), chunks=("context",), answer="answer", reference="reference"),
+        partial(read_flat, query=("input",), chunks=("context",), answer="answer", reference=values.REFERENCES),
         frozenset({"input", "context", "answer"}),
         frozenset({"context"}),
     ),

@@ -53,6 +53,8 @@ def _miracl(record: Data) -> Iterator[dict[str, Any]]:
             chunk = {"id": passage.get("docid"), "title": passage.get("title"), "text": passage["text"], "label": label}
             chunks.append({name: value for name, value in chunk.items() if value is not None})
     data: dict[str, Any] = {"query": values.need_text(record, "query"), "chunks": chunks, REMARKS: [CHOSEN]}
+    if chunks and not any(chunk["label"] for chunk in chunks):
+        data["answerable"] = False
     yield values.completed(data, record, {"query", "positive_passages", "negative_passages"}, "query_id")
 
 
@@ -68,6 +70,8 @@ def _clapnq(record: Data) -> Iterator[dict[str, Any]]:
             chunks.append({"text": str(sentence), "label": int(str(sentence).strip() in selected), **title})
     data: dict[str, Any] = {"query": values.need_text(record, "input"), "chunks": chunks, REMARKS: [CHOSEN]}
     answer = next((str(a["answer"]) for a in answers if not values.is_missing(a.get("answer"))), None)
+    if answers and answer is None:
+        data["answerable"] = False
     yield values.completed(
         data | ({"reference": answer} if answer else {}), record, {"input", "passages", "output"}, "id"
     )

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 Keys: TypeAlias = frozenset[str]
 Data: TypeAlias = Mapping[str, Any]
+Read: TypeAlias = Callable[[Data], Iterable[dict[str, Any]]]
 
 REMARKS = "remarks"
 """Where a shape puts sentences on a record that are worth knowing, beside the fields of a trace."""
@@ -37,15 +38,18 @@ class Shape:
         lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)
             it is decoded before `read` is called.
         aliases: Other names for it.
+        beside: Called with the first records, and with what yields all of them as often as wanted: returns how a record
+            is read beside the others; None if none needs them.
     """
 
     name: str
     title: str
     fits: Callable[[Keys], bool]
-    read: Callable[[Data], Iterable[dict[str, Any]]]
+    read: Read
     known: Keys = frozenset()
     lists: Keys = frozenset()
     aliases: tuple[str, ...] = ()
+    beside: Callable[[Iterable[Data], Callable[[], Iterable[Data]]], Read | None] | None = None
 
 
 def keys_of(record: Data) -> Keys:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.background_loop import on_interrupt
 from judge_eval.errors import StoreError, mask
-from judge_eval.llm.cache.database_url import driver, read_database_url
+from judge_eval.llm.cache.place import driver, read_database_url
 
 if TYPE_CHECKING:
     import psycopg

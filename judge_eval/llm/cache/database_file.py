@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache.folder import keep_out_of_git
+from judge_eval.llm.cache.place import keep_out_of_git
 from judge_eval.spelling import option
 
 DB = "cache.db"
@@ -208,11 +208,19 @@ def mark_database(path: Path) -> None:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """Open a database that was looked over before for writing, from any thread; it does not wait for others."""
+    """Open a database that was looked over before for writing, from any thread.
+
+    Opening waits for another process that holds the whole file, as one does that closes it last; writing does not.
+    """
     heal_settings(path)
-    con = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "synchronous=NORMAL", "cache_size=8192"):
-        con.execute(f"PRAGMA {pragma}")
+    con = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    settings = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "synchronous=NORMAL", "cache_size=8192")
+    try:
+        for pragma in (*settings, "busy_timeout=0"):
+            con.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        con.close()
+        raise
     return con
 
 

@@ -114,7 +114,7 @@ class FakeBackend:
         self._function, self.identity, self._latency = function, identity, latency
         self.calls = 0
         self.requests: deque[Request] = deque(maxlen=keep)
-        self._fixed_size: dict[tuple[bytes, int, int, int], int] = {}
+        self._fixed_size: dict[tuple[bytes, int, int, int, bool], int] = {}
 
     @classmethod
     def table(cls, answers: Mapping[Hashable, Any], *, default: Any = _REQUIRED, latency: float = 0.0) -> Self:
@@ -176,11 +176,11 @@ class FakeBackend:
 
     def _usage(self, request: Request, text: str) -> Usage:
         """Estimate tokens as a quarter of the characters; what similar requests share is measured once."""
-        texts = [request.query, request.reference or "", request.answer or "", *request.claims]
+        texts = [request.history, request.query, request.reference or "", request.answer or "", *request.claims]
         texts += [text for passage in request.passages for text in (passage.text, passage.title or "")]
         varying = sum(map(len, texts)) + sum(len(message.content) for message in request.follow_up)
         titled = sum(passage.title is not None for passage in request.passages)
-        kind = (request.form.digest, len(request.passages), titled, len(request.claims))
+        kind = (request.form.digest, len(request.passages), titled, len(request.claims), bool(request.history))
         # The length of a text in JSON depends on its characters, so questions are measured one by one.
         if request.questionnaire is not None or kind not in self._fixed_size:
             rendered = sum(len(message.content) for message in request.messages)

@@ -182,14 +182,14 @@ def best_match(pieces: list[str], title: str | None, goal: Target) -> Match:
     return Match(best, sentence)
 
 
-def shared_words(sentence: str, goal: Target, most: int = 3) -> list[str]:
-    """Name the weightiest words that a sentence shares with the target, for a reason people can read."""
+def shared_words(sentence: str, goal: Target) -> list[str]:
+    """Name the three weightiest words that a sentence shares with the target, for a reason people can read."""
     worth = {
         word: max(goal.weights[term] for term in common)
         for word in words_of(sentence)
         if len(word) <= 24 and (common := [term for term, _ in _TERMS[word] if term in goal.weights])
     }
-    return sorted(worth, key=lambda word: -worth[word])[:most]
+    return sorted(worth, key=lambda word: -worth[word])[:3]
 
 
 def quote(sentence: str, goal: Target) -> str:
@@ -256,6 +256,8 @@ def reply_text(request: Request, opinions: Iterable[Opinion]) -> str:
     scale = request.form.scale
     if not request.form.listwise:
         (opinion,) = opinions
+        if not request.form.schema:
+            return json.dumps(next(reversed(_fields(opinion, scale).values())))
         return json.dumps(_fields(opinion, scale), ensure_ascii=False)
     rows = [{"id": number, **_fields(opinion, scale)} for number, opinion in enumerate(opinions, 1)]
     return json.dumps({"verdicts": rows}, ensure_ascii=False)

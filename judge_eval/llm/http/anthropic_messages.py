@@ -9,8 +9,7 @@ from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, model_of
 from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.llm.http.text_server import TextServer
-from judge_eval.providers import built_in
+from judge_eval.llm.http.text_server import TextServer, Wire
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, Usage
 
@@ -56,9 +55,9 @@ class MessageBodies(Bodies):
         output: dict[str, Any] = {}
         if effort := fields.pop("reasoning_effort", None):
             output["effort"] = effort
-        if can.mode in ("strict", "json_schema"):
+        if form.schema and can.mode in ("strict", "json_schema"):
             output["format"] = {"type": "json_schema", "schema": dict(form.schema)}
-        elif can.mode == "json_object":
+        elif form.schema and can.mode == "json_object":
             name = form.schema_name
             fields["tools"] = [{"name": name, "input_schema": dict(form.schema)}]
             fields["tool_choice"] = {"type": "tool", "name": name}
@@ -92,18 +91,10 @@ class AnthropicMessages(TextServer):
     """A server that speaks Anthropic's Messages."""
 
     caches_prompt_from: ClassVar[tuple[int, int]] = CACHED_FROM
-    _path = "messages"
     version: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
     _own_headers = version
-    _writer = MessageBodies
-    _reader = staticmethod(read_message)
+    _wire = Wire("messages", MessageBodies, read_message)
 
 
-create = Provider(
-    AnthropicMessages,
-    answers_questions=False,
-    takes_batches=True,
-    takes_logprobs=False,
-    hosts=built_in()["anthropic"].hosts,
-)
+create = Provider(AnthropicMessages, answers_questions=False, takes_batches=True, takes_logprobs=False)
 """Makes the backends of the table that speak Messages."""

@@ -17,7 +17,13 @@ OutputMode = Literal["strict", "json_schema", "json_object", "prompt"]
 _MODES: tuple[OutputMode, ...] = ("strict", "json_schema", "json_object", "prompt")
 Cap = Literal["max_completion_tokens", "max_tokens"]
 """The field that caps the tokens of a reply; one of them is always sent."""
-_DROPPABLE = ("temperature", "top_p", "top_logprobs", "logprobs", "seed")
+STREAM = "stream"
+ROUTE = "chat_completions"
+"""What a server lacks that answers a model by Responses alone."""
+BOUNDS = "maxLength"
+_DROPPABLE = ("temperature", "top_p", "top_logprobs", "logprobs", "seed", STREAM, BOUNDS)
+LONGEST = {"evidence": 600, "reason": 300}
+"""Characters of a field of a reply; the prompts ask for 40 and 25 words."""
 SAMPLING = ("temperature", "top_p", "seed")
 """Parameters without which a model answers otherwise."""
 ONLY_1 = "temperature_except_1"
@@ -67,7 +73,7 @@ class Capabilities:
                 raise UnknownNameError("field to leave out", name, LEFT_OUT)
         rank = max((_MODES.index(name) + 1 for name in _MODES[:-1] if name in names), default=0)
         cap: Cap = "max_tokens" if "max_completion_tokens" in names else "max_completion_tokens"
-        return cls(_MODES[rank], cap, frozenset(name for name in names if name in (*_DROPPABLE, ONLY_1)))
+        return cls(_MODES[rank], cap, frozenset(name for name in names if name in (*_DROPPABLE, ONLY_1, ROUTE)))
 
     def sampled(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters as they shape answers: those that are left out are not among them."""
@@ -77,6 +83,8 @@ class Capabilities:
     def after(self, objection: Objection, sent: Sequence[str]) -> Capabilities | None:
         """Leave out what a server's words object to, of the parameters sent; None if they do not say it."""
         words = objection.words
+        if objection.param == ROUTE:
+            return self._without(ROUTE) if self._has(ROUTE, sent) else None
         if self._has("temperature", sent) and _name("temperature").search(words) and _ONLY_1.search(words):
             return self._without(ONLY_1 if ONLY_1 not in self.without else "temperature")
         if not _UNSUPPORTED.search(words):
@@ -88,7 +96,7 @@ class Capabilities:
         if blamed in candidates and blamed:
             return self._without(blamed)
         if "response_format" in objection.param or _OUTPUT.search(words):
-            return self._weaker()
+            return self._without(BOUNDS) if self._has(BOUNDS, sent) else self._weaker()
         # The first name in the sentence is the culprit; a later one is usually the advice.
         places = [(match.start(), name) for name in candidates if (match := _name(name).search(words))]
         return self._without(min(places)[1]) if places else None
@@ -121,7 +129,7 @@ class Capabilities:
         return replace(self, without=before | {name})
 
 
-LEFT_OUT = (*_MODES[:-1], "max_completion_tokens", *_DROPPABLE, ONLY_1)
+LEFT_OUT = (*_MODES[:-1], "max_completion_tokens", *_DROPPABLE, ONLY_1, ROUTE)
 """What can be left out, by name."""
 
 
@@ -149,12 +157,27 @@ class Objection:
 
 
 def response_format(mode: OutputMode, name: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Write the field `response_format`; None if it is left out."""
+    """Write the field `response_format`; None if it is left out, as without a schema."""
+    if not schema:
+        return None
     if mode == "strict":
         return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": dict(schema)}}
     if mode == "json_schema":
         return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
     return {"type": "json_object"} if mode == "json_object" else None
+
+
+def bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose texts end: a small model in a grammar repeats itself in a string until its cap."""
+    made = dict(schema)
+    if "properties" in made:
+        made["properties"] = {
+            name: {**field, BOUNDS: LONGEST[name]} if name in LONGEST else bounded(field)
+            for name, field in made["properties"].items()
+        }
+    if "items" in made:
+        made["items"] = bounded(made["items"])
+    return made
 
 
 def contract(schema: Mapping[str, Any]) -> str:

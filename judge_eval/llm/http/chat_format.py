@@ -8,7 +8,7 @@ from judge_eval.digest import canonical_json, compact_json, texts_json
 from judge_eval.errors import ConfigError
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http import capabilities
-from judge_eval.llm.http.failures import as_line, spelled, whole
+from judge_eval.llm.http.failures import FILTERED, as_line, spelled, whole
 from judge_eval.llm.http.secrets import Scrubber, refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.wire import MOST_TOKENS, Completion, Finish, Form, Request, TokenLogprob, Usage
@@ -25,8 +25,10 @@ class Bodies:
     ours: ClassVar[frozenset[str]] = _OURS
     """Fields of a body that no parameter may set."""
 
-    def __init__(self, model: str, params: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, params: Mapping[str, Any], bounds: bool = False) -> None:
         self.model, self.params = model, params
+        self.bounds = bounds
+        """Whether the schema says how long texts may be."""
         self._tails: dict[tuple[bytes, capabilities.Capabilities], tuple[str, str]] = {}
 
     def write(self, request: Request, can: capabilities.Capabilities) -> bytes:
@@ -58,7 +60,7 @@ class Bodies:
                 f"({option('model', 'decisions/NAME')})"
             )
         fields = self._fields(self._sent(can), form, can)
-        words = capabilities.contract(form.schema) if can.mode in ("json_object", "prompt") else ""
+        words = capabilities.contract(form.schema) if form.schema and can.mode in ("json_object", "prompt") else ""
         return words, "," + compact_json(fields).decode()[1:]
 
     def _sent(self, can: capabilities.Capabilities) -> dict[str, Any]:
@@ -72,10 +74,15 @@ class Bodies:
     def _fields(self, sent: dict[str, Any], form: Form, can: capabilities.Capabilities) -> dict[str, Any]:
         """Write the fields of a body but messages, cap and seed."""
         fields = {"model": self.model, **sent}
-        wanted = capabilities.response_format(can.mode, form.schema_name, form.schema)
-        if wanted is not None:
+        if (wanted := self.response_format(form, can)) is not None:
             fields["response_format"] = wanted
         return fields
+
+    def response_format(self, form: Form, can: capabilities.Capabilities) -> dict[str, Any] | None:
+        """Write how the form of the reply is requested; None if the prompt alone does it."""
+        bounds = self.bounds and capabilities.BOUNDS not in can.without
+        schema = capabilities.bounded(form.schema) if bounds else form.schema
+        return capabilities.response_format(can.mode, form.schema_name, schema)
 
     def seed(self, request: Request, can: capabilities.Capabilities) -> int | None:
         """Return the seed of a request, another one for each sample; None if none is sent."""
@@ -133,7 +140,7 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         finish=finish,
         usage=_usage(body.get("usage")),
         model=model_of(body, scrub),
-        logprobs=_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
+        logprobs=read_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
         reasoned=bool(thoughts),
         reasoned_object=not text.strip() and any("{" in each for each in thoughts),
     )
@@ -152,7 +159,7 @@ def status_of(failure: Any) -> int:
     if isinstance(code, int) and 400 <= code <= 599:
         return code
     words = spelled(failure)[:2000]
-    if "invalid_request" in words or "content_filter" in words:
+    if any(word in words for word in ("invalid_request", *FILTERED)):
         return 400
     return 429 if "rate_limit" in words else 502
 
@@ -192,7 +199,8 @@ def token_logprobs(entries: Iterable[tuple[Any, Any]], name: str) -> tuple[Token
     return tuple(tokens)
 
 
-def _logprobs(tokens: Any) -> tuple[TokenLogprob, ...]:
+def read_logprobs(tokens: Any) -> tuple[TokenLogprob, ...]:
+    """Read OpenAI's list of tokens; none if one cannot be read."""
     entries = tokens if isinstance(tokens, list) else ()
     return token_logprobs(((entry, within(entry, "top_logprobs")) for entry in entries), "logprob")
 

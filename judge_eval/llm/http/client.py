@@ -6,27 +6,29 @@ import asyncio
 import hashlib
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 from judge_eval.digest import canonical_json, digest_json
-from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError
+from judge_eval.errors import CallError, ConfigError, RefusedError, TransientError, UnknownNameError
 from judge_eval.foreign import read_json, within
 from judge_eval.llm.backend import Identity
-from judge_eval.llm.http.bounded import Received
+from judge_eval.llm.http.bounded import Received, unreadable
 from judge_eval.llm.http.chat_format import status_of
 from judge_eval.llm.http.cloud_credentials import AwsSigner, google_token
 from judge_eval.llm.http.connection import Connection, Endpoint
+from judge_eval.llm.http.events import read_events
 from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal, request_id
 from judge_eval.llm.http.key_command import KeySource
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
 from judge_eval.llm.limit import RateSignal
-from judge_eval.llm.options import MOST_BYTES
+from judge_eval.llm.options import Options
 from judge_eval.providers import ProviderEntry, entry_named, known_providers
 from judge_eval.safe_text import reads_one_way
 from judge_eval.spelling import option
@@ -34,6 +36,7 @@ from judge_eval.trust import is_loopback
 from judge_eval.wire import Completion, filled
 
 _PORTS = {"http": 80, "https": 443}
+_OF_ORGANISATION = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 _NOT_SENT = {
     "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
     "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
@@ -137,23 +140,10 @@ def _words(error: BaseException) -> str:
     return str((isinstance(error, socket.gaierror) and error.strerror) or error)
 
 
-class EndpointOptions(TypedDict, total=False):
-    """How a server is called, as `HttpBackend` takes it."""
-
-    base_url: str | None
-    """The URL, as in `https://host/v1`; else the provider's own, which is `OPENAI_BASE_URL` for `openai`."""
-    timeout: float
-    """Seconds one call may take in all, > 0; 120 unless given."""
-    concurrency: int
-    """The most calls in flight, for which connections are kept, >= 1; 256 unless given."""
-    key_env: str
-    """The environment variable that holds the key, read at the first call; else the provider's own."""
-    max_reply: int
-    """The most bytes of one reply, compressed or not, > 0; a larger one is an error of its call."""
-    provider: str
-    """Whose server it is, by its name in the table of providers; empty for any server."""
-    key_command: Sequence[str]
-    """The command, word by word, that prints the key; it is run again when the server answers 401."""
+def _sdk_headers() -> dict[str, str]:
+    """Return what OpenAI's SDK sends besides the key."""
+    of_user = {name: value for variable, name in _OF_ORGANISATION.items() if (value := os.environ.get(variable))}
+    return {"user-agent": f"AsyncOpenAI/Python {version('openai')}", **of_user}
 
 
 def address_of(base_url: str | None, provider: ProviderEntry, model: str) -> Address:
@@ -170,7 +160,10 @@ def entry_of(provider: str) -> ProviderEntry:
 
 
 class HttpBackend:
-    """A backend that posts bodies to one address (`path` under the base URL) of a server, without retries."""
+    """A backend that posts bodies to one address (`path` under the base URL) of a server, without retries.
+
+    `provider` is whose server it is, by its name in the table; empty for any server. `calling` are fields of `Options`.
+    """
 
     identity: Identity
     """Provider, model, public base URL and every parameter asked for."""
@@ -180,29 +173,21 @@ class HttpBackend:
         path: str,
         model: str,
         *,
-        base_url: str | None = None,
-        timeout: float = 120.0,
-        concurrency: int = 256,
-        key_env: str = "",
-        max_reply: int = MOST_BYTES,
         provider: str = "",
-        key_command: Sequence[str] = (),
         key_header: str = "",
         headers: Mapping[str, str] = MappingProxyType({}),
+        **calling: Any,
     ) -> None:
-        if not timeout > 0 or concurrency < 1 or max_reply < 1:
-            values = f"{timeout}, {concurrency} and {max_reply}"
-            raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {values}")
+        self._options = options = Options(**calling)
         self.entry = entry_of(provider)
         """What the table of providers says of the server."""
-        self._address = address_of(base_url, self.entry, model)
+        self._address = address_of(options.base_url, self.entry, model)
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot be part of an address")
-        self._timeout = timeout
-        self.key_env = key_env or self.entry.key_env
+        self.key_env = options.key_env or self.entry.key_env
         """The environment variable that holds the key; "" if there is none."""
-        words = tuple(key_command) or (() if key_env else self.entry.key_command)
-        keyless = not (words or key_env or os.environ.get(self.key_env, "").strip())
+        words = tuple(options.key_command) or (() if options.key_env else self.entry.key_command)
+        keyless = not (words or options.key_env or os.environ.get(self.key_env, "").strip())
         cloud = self.entry.credentials if keyless and self._address.authorization is None else ""
         self._command: KeySource | None = of_words(words) if words else google_token() if cloud == "google" else None
         self._signer = AwsSigner(cloud) if cloud and self._command is None else None
@@ -210,11 +195,11 @@ class HttpBackend:
             url=self._address.under(path.replace("{model}", quote(model, safe="@/:"))),
             place=self._address.public,
             key_header=key_header or self.entry.key_header,
-            headers=headers,
+            headers={**_sdk_headers(), **headers},
             authorization=self._address.authorization,
-            calls=concurrency,
-            timeout=timeout,
-            most=max_reply,
+            concurrency=options.concurrency,
+            timeout=options.timeout,
+            max_reply=options.max_reply,
             signer=self._signer,
         )
         self._clients: dict[asyncio.AbstractEventLoop, Connection] = {}
@@ -225,6 +210,21 @@ class HttpBackend:
     def place(self) -> str:
         """The server's address as it may be shown."""
         return self._address.public
+
+    @property
+    def target(self) -> str:
+        """The URL that bodies are posted to."""
+        return self._endpoint.url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server runs on this machine."""
+        return self._address.loopback
+
+    @property
+    def has_few_slots(self) -> bool:
+        """Whether the server may answer few calls at a time: one of this machine, or one of which the table says so."""
+        return self._address.loopback or self.entry.few_slots
 
     @property
     def variant(self) -> str:
@@ -263,7 +263,7 @@ class HttpBackend:
         """Tell what is sent where, for people."""
         header = self._endpoint.key_header.replace("authorization", "Authorization: Bearer")
         return [
-            ("sent to", f"POST {Address.parse(self._endpoint.url).public}"),
+            ("sent to", f"POST {Address.parse(self.target).public}"),
             ("key", self.key_source),
             ("header with the key", header),
             *([("documented at", self.entry.docs)] if self.entry.docs else []),
@@ -275,18 +275,22 @@ class HttpBackend:
         """What keeps the key out of replies; for replies from files, the key may be missing."""
         return Scrubber(os.environ.get(self.key_env, "").strip(), self._address.secrets)
 
-    async def post(self, body: bytes) -> Received:
-        """Send a body and read the reply, whatever its status but a first 401 for a key of a command."""
+    async def post(self, body: bytes, path: str = "") -> Received:
+        """Send a body, to another path than usual if one is given, and read the reply.
+
+        Whatever its status is returned, but a first 401 for a key of a command.
+        """
+        url = self._address.under(path) if path else ""
         if self._command is not None and self._command.expiring:
             await asyncio.to_thread(self._command.key)
         client = await self._client()
         used = client.key
-        received = await self._posted(client, body)
+        received = await self._posted(client, body, url)
         if received.status == 401 and self._command is not None:
             key = await asyncio.to_thread(self._command.renewed, used)
             if key != used:
                 self._use(client, key)
-                received = await self._posted(client, body)
+                received = await self._posted(client, body, url)
         if self.listener is not None and (signal := rate_signal(received.headers)) is not None:
             self.listener(signal)
         return received
@@ -296,16 +300,16 @@ class HttpBackend:
             self.__dict__["scrub"] = Scrubber(key, (*self._address.secrets, client.key))
             client.use(key)
 
-    async def _posted(self, client: Connection, body: bytes) -> Received:
+    async def _posted(self, client: Connection, body: bytes, url: str) -> Received:
         try:
-            async with asyncio.timeout(self._timeout):
-                return await client.post(body)
+            async with asyncio.timeout(self._options.timeout):
+                return await client.post(body, url)
         except CallError:
             raise
         except TimeoutError:
-            raise timed_out(self._timeout, self.place) from None
+            raise timed_out(self._options.timeout, self.place) from None
         except Exception as error:  # no list covers all that aiohttp raises
-            failed = unreachable(error, self._timeout, self.place, self.scrub)
+            failed = unreachable(error, self._options.timeout, self.place, self.scrub)
             if self.entry.start and not failed.sent and self._address.loopback:
                 failed.detail += f" (is it running? `{self.entry.start}` starts it)"
             raise failed from None
@@ -316,22 +320,22 @@ class HttpBackend:
         """Read a reply; `read` returns the completion of its JSON, None if it holds none.
 
         Raises:
-            TransientError: The body is not a completion, or stands for an error that may pass.
-            RefusedError: The request was declined.
+            TransientError: The body stands for an error that may pass.
+            RefusedError: The request was declined, or answered by what is not a completion: it may have been billed.
             FatalCallError: No request can succeed.
             Declined: The server objects to the form of the request.
         """
         status, headers, content = received
 
-        def odd(what: str) -> TransientError:
+        def odd(what: str) -> RefusedError:
             shown = beginning(content, self.scrub)
-            return TransientError(f"HTTP {status} from {self.place} {what}: {shown}", kind="body")
+            return unreadable(f"HTTP {status} from {self.place} {what}: {shown}", f"HTTP {status} {what}")
 
+        failed: Any = not 200 <= status < 300
         try:
             body = read_json(content)
         except ValueError:
-            body = content.decode("utf-8", "replace")
-        failed: Any = not 200 <= status < 300
+            body = (not failed and read_events(content)) or content.decode("utf-8", "replace")
         if not failed and not isinstance(body, dict):
             raise odd("with no JSON object")
         if not failed:

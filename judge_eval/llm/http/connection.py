@@ -1,13 +1,15 @@
 """Posts bodies to one address over aiohttp."""
 
-import os
-from collections.abc import Mapping
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from io import BytesIO
 from ssl import SSLContext
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -15,11 +17,14 @@ from judge_eval.errors import ConfigError
 from judge_eval.llm.http.bounded import ASKED_CODING, Received, read_whole
 from judge_eval.llm.http.cloud_credentials import AwsSigner
 
+if TYPE_CHECKING:
+    import aiohttp
+
 _CONNECT = 30.0  # seconds in which a connection must stand
 _KEPT = 60.0  # seconds for which an idle connection is kept
+_EVER = 1e8
 _PIECE = 2**19
 """Bytes of a body above which it is sent in pieces."""
-_OF_ORGANISATION = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 
 
 @dataclass(frozen=True)
@@ -35,38 +40,38 @@ class Endpoint:
     """What each request carries besides."""
     authorization: str | None
     """What stands in the place of the key, from user name and password."""
-    calls: int
+    concurrency: int
     """The most calls in flight."""
     timeout: float
     """Seconds one call may take."""
-    most: int
+    max_reply: int
     """The most bytes of a reply."""
     signer: AwsSigner | None = None
     """What signs each request, in the place of a key."""
 
 
 class Connection:
-    """Connections to one address, for one event loop: no cookie is kept, nothing is unpacked, no redirect followed."""
+    """Connections to one address, for one event loop: no cookie is kept, nothing is unpacked, no redirect followed.
+
+    Those that nobody closes are closed when the loop shuts down, or when nothing refers to them any more.
+    """
 
     def __init__(self, endpoint: Endpoint, key: str) -> None:
         import aiohttp
         from yarl import URL
 
         self._endpoint = endpoint
-        of_user = {name: value for variable, name in _OF_ORGANISATION.items() if (value := os.environ.get(variable))}
         self._headers = {
             "accept": "application/json",
             "accept-encoding": ASKED_CODING,
             "content-type": "application/json",
-            "user-agent": f"AsyncOpenAI/Python {version('openai')}",
-            **of_user,
             **endpoint.headers,
         }
-        self._url = URL(endpoint.url, encoded=True)
+        self._yarl, self._url = URL, URL(endpoint.url, encoded=True)
         self._proxy = proxy_of(endpoint.url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=endpoint.calls,
+                limit=endpoint.concurrency,
                 keepalive_timeout=_KEPT,
                 ssl=trusted_certificates() if self._url.scheme == "https" else True,
             ),
@@ -74,6 +79,8 @@ class Connection:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
+        self._life = _until_closed(self._session)
+        self._begun = False
         self.use(key)
 
     def use(self, key: str) -> None:
@@ -83,12 +90,18 @@ class Connection:
         if self._endpoint.authorization is not None:
             self._headers["authorization"] = self._endpoint.authorization
 
-    async def post(self, content: bytes) -> Received:
-        """Send a body and read the reply, whatever its status; raises as `read_whole`, or what aiohttp raises."""
+    async def post(self, content: bytes, url: str = "") -> Received:
+        """Send a body to the address, or to another URL of its host, and read the reply, whatever its status.
+
+        Raises as `read_whole`, or what aiohttp raises.
+        """
+        if not self._begun:
+            self._begun = True
+            await anext(self._life)
         signer = self._endpoint.signer
-        headers = self._headers if signer is None else signer.headers(self._endpoint.url, content, self._headers)
+        headers = self._headers if signer is None else signer.headers(url or self._endpoint.url, content, self._headers)
         response = await self._session.post(
-            self._url,
+            self._yarl(url, encoded=True) if url else self._url,
             data=content if len(content) <= _PIECE else BytesIO(content),  # aiohttp warns of large bodies of bytes
             headers=headers,
             allow_redirects=False,
@@ -96,7 +109,9 @@ class Connection:
         )
         try:
             parts = response.content.iter_any()
-            body = await read_whole(parts, response.headers, self._endpoint.most, self._endpoint.place)
+            body = await read_whole(
+                parts, response.headers, self._endpoint.max_reply, self._endpoint.place, paid=response.ok
+            )
         except BaseException:
             response.close()
             raise
@@ -105,7 +120,22 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._life.aclose()
         await self._session.close()
+
+
+async def _until_closed(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+    """Close a session when this generator ends.
+
+    An event loop ends its async generators when it shuts down, as `asyncio.run` has it do, and each that is garbage.
+    """
+    # The loop holds the session meanwhile: if both were garbage at once, the session would end first, in any thread.
+    held = asyncio.get_running_loop().call_later(_EVER, id, session)
+    try:
+        yield
+    finally:
+        held.cancel()
+        await session.close()
 
 
 def proxy_of(url: str) -> str | None:

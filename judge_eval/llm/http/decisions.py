@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Unpack
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_core import to_json
@@ -198,22 +199,14 @@ class Decisions(client.HttpBackend):
     One call is one HTTP request, without retries; halves of one with `RequestTooLargeError` may pass.
     `params` are the `dialect`, which says how this server is asked (at a provider's own address the
     provider's, unless given), and further fields of the request. A model `NAME@PROVIDER` is at that provider.
-    How the server is called is all as `EndpointOptions` says.
+    How the server is called is as for a `TextServer`; what is `unsupported` is never part of these requests.
     """
 
     splits_requests = True
     """Whether a request that is too large may be split."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        unsupported: Sequence[str] = (),
-        **calling: Unpack[client.EndpointOptions],
-    ) -> None:
-        del unsupported  # what a chat server may not take is never part of these requests
-        fields = dict(params or {})
+    def __init__(self, model: str, *, params: Mapping[str, Any] = MappingProxyType({}), **calling: Any) -> None:
+        fields = dict(params)
         named = fields.pop("dialect", None)
         self._params = plain_params(fields, ours=_OURS)
         name, mark, provider = model.rpartition("@")

@@ -106,6 +106,8 @@ def _number(text: str | None) -> float | None:
     return value if 0 <= value < _MOST else None
 
 
+FILTERED = frozenset({"content_filter", "invalid_prompt", "bio_policy", "misalignment_policy_violation"})
+"""Codes of a request that is declined for its content."""
 _NO_CREDIT = {
     "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits", "billing_error",
 }  # fmt: skip
@@ -113,11 +115,17 @@ _NO_ACCESS = re.compile(
     r"api key (not valid|expired|not found)|credit balance is too low|user location is not supported", re.IGNORECASE
 )
 _NO_MODEL = re.compile(r"model_not_found|not a valid model|model .{1,80} (does not exist|not found)", re.IGNORECASE)
+_OTHER_ROUTE = re.compile(
+    r"(only supported in|use) /?v1/responses|not supported in the v1/chat/completions"
+    r"|chatCompletion operation does not work",
+    re.IGNORECASE,
+)
 _TOO_LONG = re.compile(
     r"context[_ ](length|size|window)|max(imum)? context|maximum (model|prompt) length|string_above_max_length"
     r"|(?<!took )too long|too large|exceeds the maximum number of tokens|inputs\W+tokens|less than \d+ tokens",
     re.IGNORECASE,
 )
+_LOADING = re.compile(r"\bloading\b.{0,40}\bmodel|\bmodel\b.{0,200}\bloading", re.IGNORECASE)
 _VARYING = re.compile(r"\S*\d\S*|\"[^\"]*\"|'[^']*'|`[^`]*`")  # in equal refusals: numbers, ids, quotations
 _SHOWN = 300  # characters of a server's words
 _SOUGHT = 5_000  # characters of them that are looked at
@@ -135,6 +143,10 @@ class MovedError(errors.DeniedError):
     """The server redirects the request, which is not followed."""
 
 
+class OtherRouteError(errors.DeniedError):
+    """The server answers the model by its Responses route alone."""
+
+
 def raise_failure(
     status: int, body: Any, headers: Mapping[str, str], place: str, scrub: Scrubber, key: str = "OPENAI_API_KEY"
 ) -> NoReturn:
@@ -143,6 +155,7 @@ def raise_failure(
     Raises:
         DeniedError: Key, quota, address or model are wrong: no call can succeed.
         MovedError: The server sends the request elsewhere.
+        OtherRouteError: Another route of the server answers the model.
         TransientError: It may pass: 408, 409, 425, 429 and everything from 500.
         Declined: The server objects to the form of the request (400, 422).
         RefusedError: The server declined this very request.
@@ -156,9 +169,11 @@ def raise_failure(
     code = objection.code
     cause = f"HTTP {status} {_VARYING.sub('', objection.words)}"
     if code in _NO_CREDIT or status == 402:
-        raise errors.DeniedError(f"{message} (no credit is left; add some, then resume)", "credit")
+        raise errors.DeniedError(f"{message} (no credit is left; add some, then resume)", errors.NO_CREDIT)
     if flagged:
         raise errors.FilteredError(f"content filter: {message}")
+    if status in (400, 404) and _OTHER_ROUTE.search(objection.message):
+        raise OtherRouteError(f"{message} (Responses may answer it)", f"HTTP {status}")
     if status == 400 and _NO_ACCESS.search(objection.message):
         raise errors.DeniedError(f"{message} (the server does not serve this account or key)", "HTTP 400")
     if status == 401:
@@ -172,16 +187,20 @@ def raise_failure(
         )
     if status == 403:
         raise errors.DeniedError(f"{message} (the key may not use this model or server)", "HTTP 403")
-    if status in (404, 405, 410, 501) or (status == 400 and _NO_MODEL.search(objection.words)):
+    if status == 501:
+        raise errors.DeniedError(f"{message} (the server does not do this, or not with this model)", "HTTP 501")
+    if status in (404, 405, 410) or (status == 400 and _NO_MODEL.search(objection.words)):
         raise errors.DeniedError(
             f"{message} (check the model's name, and that the base URL ends as in .../v1)", f"HTTP {status}"
         )
     if status in (400, 413, 422, 500) and (status == 413 or _TOO_LONG.search(objection.words)):
         raise errors.RequestTooLargeError(f"the request is too long: {message}")
     if status in (408, 409, 425, 429) or status >= 500:
+        loading = status == 503 and _LOADING.search(objection.message) is not None
         raise errors.TransientError(
-            message, kind="rate_limit" if status == 429 else "server",
-            retry_after=retry_after(headers, quotas=status == 429) or _retry_info(body), sent=status != 429,
+            message, kind="rate_limit" if status == 429 else "loading" if loading else "server",
+            retry_after=retry_after(headers, quotas=status == 429) or _retry_info(body),
+            sent=status != 429 and not loading,
         )  # fmt: skip
     if "model output limit was reached" in objection.message:
         raise errors.RefusedError(message, why="truncated")
@@ -221,7 +240,7 @@ def _moved(status: int, location: str | None, place: str, scrub: Scrubber) -> Mo
         target = "an address that cannot be read"
     return MovedError(
         f"HTTP {status}: {place} redirects to {beginning(target, scrub)}, and redirects are not followed: "
-        "question and chunks would go there; if that is the server you mean, give its address as base URL",
+        "the request would go there; if that is the server you mean, give its address as base URL",
         "a redirect",
     )
 
@@ -252,7 +271,7 @@ def _objection(body: Any, scrub: Scrubber) -> tuple[Objection, bool]:
         if kind in _NO_CREDIT or _TOO_LONG.search(kind)
         else ""
     )
-    flagged = code == "content_filter" or "flagged_input" in metadata or bool(metadata.get("reasons"))
+    flagged = code in FILTERED or "flagged_input" in metadata or bool(metadata.get("reasons"))
     param = beginning(as_line(error.get("param")), scrub)
     return Objection(beginning(message or body, scrub), code, param), flagged
 

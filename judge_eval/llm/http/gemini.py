@@ -9,8 +9,7 @@ from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, model_of, token_logprobs
 from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.llm.http.text_server import TextServer
-from judge_eval.providers import built_in
+from judge_eval.llm.http.text_server import TextServer, Wire
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, TokenLogprob, Usage
 
@@ -66,6 +65,8 @@ class ContentBodies(Bodies):
         settings = {_NAMES.get(name, name): value for name, value in sent.items()}
         if effort := settings.pop("reasoning_effort", None):
             settings["thinkingConfig"] = {"thinkingLevel": effort}
+        if not form.schema:
+            return settings
         if can.mode in ("strict", "json_schema"):
             settings["responseJsonSchema"] = dict(form.schema)
         if can.mode in ("strict", "json_schema", "json_object"):
@@ -118,10 +119,8 @@ def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
 class Gemini(TextServer):
     """A server that speaks `generateContent`."""
 
-    _path = "models/{model}:generateContent"
-    _writer = ContentBodies
-    _reader = staticmethod(read_content)
+    _wire = Wire("models/{model}:generateContent", ContentBodies, read_content)
 
 
-create = Provider(Gemini, answers_questions=False, takes_batches=True, hosts=built_in()["gemini"].hosts)
+create = Provider(Gemini, answers_questions=False, takes_batches=True)
 """Makes the backends of the table that speak `generateContent`."""

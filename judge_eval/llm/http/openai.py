@@ -1,20 +1,19 @@
 """The backend for servers that speak OpenAI's Chat Completions."""
 
 from judge_eval.llm.http.chat_format import Bodies, read_choice
-from judge_eval.llm.http.text_server import TextServer
-from judge_eval.providers import any_server
+from judge_eval.llm.http.openai_responses import RESPONSES
+from judge_eval.llm.http.text_server import TextServer, Wire
 from judge_eval.registry import Provider
 
 WIRE = "openai-chat"
 
 
 class OpenAI(TextServer):
-    """A server that speaks OpenAI's Chat Completions."""
+    """A server that speaks OpenAI's Chat Completions, and Responses for models that it answers by them alone."""
 
-    _path = "chat/completions"
-    _writer = Bodies
-    _reader = staticmethod(read_choice)
+    _wire = Wire("chat/completions", Bodies, read_choice, streams=True)
+    _other = RESPONSES
 
 
-create = Provider(OpenAI, answers_questions=False, takes_batches=True, hosts=any_server().hosts)
-"""Makes the `openai` backend, and those of the table of providers."""
+create = Provider(OpenAI, answers_questions=False, takes_batches=True)
+"""Makes the backends of the table that speak Chat Completions."""

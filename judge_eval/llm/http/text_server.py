@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from judge_eval.errors import DeniedError, RefusedError
+from judge_eval.errors import ConfigError, DeniedError, RefusedError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
 from judge_eval.llm.http.bounded import Received
-from judge_eval.llm.http.capabilities import LEFT_OUT, Capabilities, Objection
+from judge_eval.llm.http.capabilities import BOUNDS, LEFT_OUT, ROUTE, STREAM, Capabilities, Objection
 from judge_eval.llm.http.chat_format import Bodies, plain_params
 from judge_eval.llm.http.decisions import Decisions
-from judge_eval.llm.http.failures import Declined, beginning
+from judge_eval.llm.http.failures import Declined, OtherRouteError, beginning
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.schema import Scale
+from judge_eval.spelling import option
 from judge_eval.wire import Completion, Form, Message, Request, Usage
 
 FILE = "servers.json"
@@ -118,6 +119,19 @@ class _OwnQuestion:
         return (Message("user", QUESTION),)
 
 
+@dataclass(frozen=True)
+class Wire:
+    """How requests are written and replies read."""
+
+    path: str
+    """Under the base URL; `{model}` is the model."""
+    writer: type[Bodies]
+    reader: Callable[[Mapping[str, Any], Scrubber], Completion | None]
+    """Reads the JSON of a reply; returns None if it holds no answer."""
+    streams: bool = False
+    """Whether a server may stream its reply unless the body says no; in a batch none does."""
+
+
 class TextServer(client.HttpBackend):
     """A server whose models write texts; a class of each wire says how requests are written and replies read.
 
@@ -130,40 +144,37 @@ class TextServer(client.HttpBackend):
         params: Further fields of the request, such as `temperature` (0 unless given; None: not sent),
             `seed`, `reasoning_effort`, or `logprobs` with `top_logprobs`.
         unsupported: What the server does not take, in the words of `Completion.dropped`; it is always left out.
-        calling: How the server is called: `base_url`, `timeout` and all else of `EndpointOptions`.
+        calling: How the server is called: `provider`, and the other fields of `Options`.
     """
 
-    _path: ClassVar[str]
-    """Under the base URL; `{model}` is the model."""
+    _wire: ClassVar[Wire]
+    _other: ClassVar[Wire | None] = None
+    """What is spoken for a model that the server answers by it alone."""
     _own_headers: ClassVar[Mapping[str, str]] = {}
     """What each request carries besides the key."""
-    _writer: ClassVar[type[Bodies]]
 
-    @staticmethod
-    def _reader(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
-        """Read a reply; None if it holds no answer."""
-        raise NotImplementedError
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        unsupported: Sequence[str] = (),
-        **calling: Unpack[client.EndpointOptions],
-    ) -> None:
-        super().__init__(self._path, model, headers=self._own_headers, **calling)
+    def __init__(self, model: str, **calling: Any) -> None:
+        super().__init__(self._wire.path, model, headers=self._own_headers, **calling)
         entry = self.entry
-        self._bodies = self._writer(model, plain_params({"temperature": 0, **(params or {})}, self._writer.ours))
-        self._params = self._bodies.params
+        self._params = plain_params({"temperature": 0, **self._options.params}, self._wire.writer.ours)
+        wires = (self._wire, self._other)
+        self._writers = {wire: wire.writer(model, self._params, entry.bounds_texts) for wire in wires if wire}
         self._decisions: Decisions | None = None
-        self._ask = partial(Decisions, model, params={"dialect": entry.decisions}, **calling)
-        self.splits_requests = bool(entry.decisions) and not entry.any_server
+        self._ask = partial(Decisions, model, **{**calling, "params": {"dialect": entry.decisions}})
+        self.splits_requests = entry.has_decision_models
         """Whether its decision models are asked under the same name, and requests to them may be split."""
-        stated = (*entry.unsupported, *unsupported)
+        stated = (*entry.unsupported, *self._options.unsupported)
         sampled = Capabilities.except_for(stated).sampled(self._params)
+        if entry.bounds_texts and BOUNDS not in stated:
+            sampled[BOUNDS] = True  # another schema, so other answers
+        if ROUTE in stated:
+            if self._other is None:
+                way = f"leave {ROUTE!r} out of {option('unsupported')}"
+                raise ConfigError(f"{entry.name}/{model} is not asked by Chat Completions; {way}")
+            sampled[ROUTE] = False
+        self._spoken_in_batches = self._spoken(Capabilities.except_for(stated))
         self.identity = client.identified(entry.name, model, self.place, sampled, self.variant)
-        self._learned = LearnedForm(f"{self.place}{self.variant} {model}", stated)
+        self._learned = LearnedForm(f"{self.place}{self.variant} {model} {self._wire.path}", stated)
         self._can = self._learned.recall()
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._accepted: set[bytes] = set()
@@ -178,18 +189,24 @@ class TextServer(client.HttpBackend):
         """What this server takes, as far as it is known."""
         return self._can
 
+    @property
+    def target(self) -> str:
+        """The URL that bodies are posted to, as far as it is known."""
+        wire = self._spoken(self._can)
+        return super().target if wire is self._wire else self._address.under(wire.path)
+
     def takes_more(self, dropped: Sequence[str]) -> bool:
         """Whether the server is known to take a parameter that shapes answers and is among those left out."""
         then = Capabilities.except_for(dropped).sampled(self._params)
         return bool(self._accepted) and then | self._can.sampled(self._params) != then
 
     def body(self, request: Request) -> bytes:
-        """Write the JSON body that `complete` would send now."""
-        return self._bodies.write(request, self._can)
+        """Write the JSON body of a request in a batch."""
+        return self._writers[self._spoken_in_batches].write(request, self._can)
 
     def read(self, content: bytes, status: int = 200) -> Completion:
         """Read a reply from a file; raises as `complete`, or `Declined` if the server objects to the form."""
-        return self._read(Received(status, {}, content), self._can)
+        return self._read(Received(status, {}, content), self._can, self._spoken_in_batches)
 
     def shown(self, value: Any) -> str:
         """Show the beginning of what a server wrote, in one line and without a key."""
@@ -197,7 +214,7 @@ class TextServer(client.HttpBackend):
 
     def unsupported_after(self, objection: Objection) -> tuple[str, ...]:
         """Name what must be left out after an objection; empty if its words do not say it."""
-        following = self._can.after(objection, tuple(self._params))
+        following = self._can.after(objection, [name for name in self._sent if name != STREAM])
         return following.dropped if following is not None else ()
 
     def facts(self) -> list[tuple[str, str]]:
@@ -262,7 +279,7 @@ class TextServer(client.HttpBackend):
     async def _negotiate(self, request: Request, error: RefusedError) -> None:
         """Ask the package's own question in weaker forms: without what the server's words name, else rung by rung."""
         # A rung after which the words are others has helped, so the next ones start from it.
-        sent, cause = tuple(self._params), ""
+        sent, cause = self._sent, ""
         start, form, tried = self._can, self._can, list[Capabilities]()
         following: Capabilities | None = self._can
         while following is not None and len(tried) < MOST_REQUESTS:
@@ -278,6 +295,10 @@ class TextServer(client.HttpBackend):
                     named = next((rung for rung in start.rungs(sent) if rung not in tried), None)
                 following = named
                 continue
+            except DeniedError as there:
+                if ROUTE in form.without and ROUTE not in self._can.without:
+                    raise DeniedError(f"{error.detail}; there: {there}", there.cause) from None
+                raise
             if form is self._can:
                 self._accepted.add(request.form.digest)
             else:
@@ -288,6 +309,12 @@ class TextServer(client.HttpBackend):
         self._denied = monotonic() + _PAUSE, denied
         raise denied
 
+    @property
+    def _sent(self) -> tuple[str, ...]:
+        """What may be left out of a request."""
+        more = ((STREAM, self._wire.streams), (BOUNDS, self.entry.bounds_texts), (ROUTE, self._other is not None))
+        return (*self._params, *(name for name, is_sent in more if is_sent))
+
     async def _ask_own(self, request: Request, form: Capabilities) -> None:
         """Ask the package's own question; whatever is not an objection to the form takes it."""
         question = Request(_OwnQuestion(request.form), "", (), request.max_tokens)
@@ -295,10 +322,22 @@ class TextServer(client.HttpBackend):
             self._own_usage += (await self._call(question, form)).usage
 
     async def _call(self, request: Request, can: Capabilities) -> Completion:
-        return self._read(await self.post(self._bodies.write(request, can)), can)
+        wire = self._spoken(can)
+        body = self._writers[wire].write(request, can)
+        if wire.streams and STREAM not in can.without:
+            body = body[:-1] + b',"stream":false}'
+        return self._read(await self.post(body, "" if wire is self._wire else wire.path), can, wire)
 
-    def _read(self, received: Received, can: Capabilities) -> Completion:
-        completion, dropped = self._completion(received, self._reader), can.dropped
+    def _spoken(self, can: Capabilities) -> Wire:
+        return self._other if self._other is not None and ROUTE in can.without else self._wire
+
+    def _read(self, received: Received, can: Capabilities, wire: Wire) -> Completion:
+        try:
+            completion, dropped = self._completion(received, wire.reader), can.dropped
+        except OtherRouteError as error:
+            if self._other in (None, wire):
+                raise
+            raise Declined(Objection(str(error), param=ROUTE), RefusedError(str(error), cause=error.cause)) from None
         return replace(completion, dropped=dropped) if dropped else completion
 
 

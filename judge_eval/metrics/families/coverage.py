@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from judge_eval.metrics import claim_bounds
 from judge_eval.metrics.bounds import Bounds
 from judge_eval.metrics.claim_table import CONTRADICTED, FULLY, LEFT_ALONE, PARTLY, ClaimTable
-from judge_eval.metrics.families.relevance import depth, divide
+from judge_eval.metrics.families.relevance import READ, depth, divide, reading_of
 from judge_eval.metrics.spec import Parameter, rag
 from judge_eval.metrics.table import GradeTable, Values
 
@@ -42,6 +42,41 @@ def claim_recall(
     claims = claim_bounds.claims_of(table)
     weights = claims.vital if of == "vital" else np.ones(len(claims.vital))
     return _recall(claims, k, weights.astype(np.float64), CREDITS[partial])
+
+
+def _claims_read(
+    table: GradeTable, words: int, partial: Literal["none", "half", "full"], of: Literal["all", "vital"], failed: bool
+) -> Values:
+    """Return ClaimRecall within so many words; `failed`: the most it could be if failed verdicts supported claims."""
+    claims, reading = claim_bounds.claims_of(table), reading_of(table)
+    credit = ((reading.possible if failed else reading.full) <= words).astype(np.float64)
+    credit = np.maximum(credit, CREDITS[partial] * (reading.partly <= words))
+    weights = claims.per_row(claims.vital) if of == "vital" else np.maximum(claims.counts, 0)
+    read = claims.per_row(credit * claims.vital if of == "vital" else credit)
+    return np.where(weights > 0, divide(read, weights), np.nan)
+
+
+def claim_recall_in_words(
+    table: GradeTable,
+    words: int,
+    *,
+    partial: Literal["none", "half", "full"] = "none",
+    of: Literal["all", "vital"] = "all",
+) -> Values:
+    """Return the share of the claims whose evidence has been read within the first words of the list."""
+    return _claims_read(table, words, partial, of, failed=False)
+
+
+def claim_recall_in_words_bounds(
+    table: GradeTable,
+    words: int,
+    *,
+    partial: Literal["none", "half", "full"] = "none",
+    of: Literal["all", "vital"] = "all",
+) -> Bounds:
+    """Return the bounds of `claim_recall_in_words`: a failed chunk may support any claim with any words of it."""
+    low, high = (_claims_read(table, words, partial, of, failed) for failed in (False, True))
+    return claim_bounds.unknown_claims(claim_bounds.claims_of(table), low, high, np.ones(len(low), dtype=np.bool_), 1.0)
 
 
 def nugget_recall(table: GradeTable, k: int | None = None, *, score: Score = "vital_strict") -> Values:
@@ -132,6 +167,19 @@ PARTIAL = Parameter(
     "credit",
 )
 
+PARTIAL_IN_WORDS = Parameter(
+    "partial",
+    "none",
+    {
+        "none": "c_j = 1 if evidence of full support for claim j is read within the first B words of the list, else 0",
+        "half": "c_j = 1 if evidence of full support for claim j is read within the first B words of the list, 1/2 if "
+        "evidence of partial support is, else 0",
+        "full": "c_j = 1 if evidence of support for claim j, full or partial, is read within the first B words of the "
+        "list, else 0",
+    },
+    "credit",
+)
+
 OF_CLAIMS = Parameter(
     "of", "all", {"all": "over all claims of the reference", "vital": "over its vital claims"}, "claims"
 )
@@ -161,6 +209,15 @@ SPECS = (
         claim_recall,
         f"the mean of c_j over claims j of the reference; 0 for an empty list, {claim_bounds.NONE} of the kind",
         bounds=claim_bounds.rising(claim_recall),
+        in_words=rag(
+            "ClaimRecall",
+            (PARTIAL_IN_WORDS, OF_CLAIMS),
+            claim_recall_in_words,
+            f"the mean of c_j over claims j of the reference; {READ}; 0 for an empty list, {claim_bounds.NONE} of "
+            "the kind",
+            bounds=claim_recall_in_words_bounds,
+            evidence="of claims",
+        ),
     ),
     rag(
         "ClaimPrecision",

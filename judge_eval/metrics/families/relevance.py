@@ -7,9 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.errors import MetricError
+from judge_eval.metrics.bounds import Bounds
 from judge_eval.metrics.ragged import add_down, run_down
 from judge_eval.metrics.spec import DEDUP, REL, Parameter, rag
 from judge_eval.metrics.table import GradeTable, IntValues, Values
+from judge_eval.metrics.words import RUN, SHARE, EvidenceRead
+from judge_eval.quotes import SHORTEST
 
 EXACT_RANKS = 36
 """Down to this rank precisions are added as whole multiples of 1 / COMMON, which float64 holds exactly."""
@@ -88,6 +92,27 @@ def hit_rate(table: GradeTable, k: int | None = None, *, rel: int | None = None)
     return (count_relevant(table, k, rel) > 0).astype(np.float64)
 
 
+def reading_of(table: GradeTable) -> EvidenceRead:
+    """Return after how many words of the lists of a table their evidence has been read."""
+    if table.reading is None:
+        raise MetricError("it is not known what the words of the lists show; give the table `reading`")
+    return table.reading
+
+
+def hit_rate_in_words(table: GradeTable, words: int, *, rel: int | None = None) -> Values:
+    """Return 1.0 if evidence of a relevant chunk has been read within the first words of the list, else 0.0."""
+    hits = reading_of(table).hits
+    least = table.relevant if rel is None else rel
+    return (hits[:, least] <= words).astype(np.float64) if least < hits.shape[1] else np.zeros(len(table))
+
+
+def hit_rate_in_words_bounds(table: GradeTable, words: int, *, rel: int | None = None) -> Bounds:
+    """Return the bounds of `hit_rate_in_words`: a failed chunk may be relevant by any words of it."""
+    low = hit_rate_in_words(table, words, rel=rel)
+    possible = reading_of(table).hits_possible <= words
+    return Bounds(low, np.maximum(low, possible), np.ones(len(table), dtype=np.bool_))
+
+
 def reciprocal_rank(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """Return 1 / rank of the first relevant chunk, 0 if none is among the first `k`."""
     least = table.relevant if rel is None else rel
@@ -144,6 +169,11 @@ AP_FORMULA = f"(1/N) * sum over ranks i <= K of P@i * v_i, with {V}, P@i = the s
 
 _RR = "1 / rank of the first relevant chunk within the top K; 0 if there is none"
 
+READ = (
+    f"evidence: the words that a verdict quotes from its chunk, widened to {SHORTEST}, or all of its words if no quote "
+    f"stands there; read: the list shows {SHARE:.0%} of them, each in a run of {RUN}"
+)
+
 SPECS = (
     rag(
         "AP",
@@ -179,7 +209,21 @@ SPECS = (
         f"within the top K; {R}",
         needs_total=True,
     ),
-    rag("HitRate", (REL,), hit_rate, "1 if the top K hold a relevant chunk, else 0", perfect_is_one=True),
+    rag(
+        "HitRate",
+        (REL,),
+        hit_rate,
+        "1 if the top K hold a relevant chunk, else 0",
+        perfect_is_one=True,
+        in_words=rag(
+            "HitRate",
+            (REL,),
+            hit_rate_in_words,
+            "1 if evidence of a relevant chunk is read within the first B words of the list, else 0; " + READ,
+            bounds=hit_rate_in_words_bounds,
+            evidence="any",
+        ),
+    ),
     rag("RR", (REL,), reciprocal_rank, _RR, expected_by="SoftRR", perfect_is_one=True),
     rag(
         "MRR",

@@ -6,7 +6,7 @@ export function againstWhat(source, data, served) {
   const name = before && (before.label || before.id.slice(0, 8));
   const choice = served && picker(source, before);
   if (!before && !choice && !data.problem) return null;
-  return el("section.versus", { "aria-label": "Baseline" },
+  return el("section.versus.first", { "aria-label": "Baseline" },
     data.opening && quoted(`p.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence),
     data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
     data.opening && data.opening.warnings.length > 0 && el("details.doubts", null,

@@ -1,6 +1,7 @@
 import { el, put, quoted, num, phrase, pieces, tagChip, wayOf, changeOf } from "./dom.js";
 import { meaning, square, gradeWord } from "./draw.js";
 import { clamped } from "./clamp.js";
+import { codeIn } from "./code.js";
 import { strips } from "./strips.js";
 import { claimGrid } from "./claims.js";
 import { labelling } from "./labelling.js";
@@ -8,28 +9,41 @@ import { labelling } from "./labelling.js";
 const SHOWN = 20000;
 const STEP = 200000;
 
-// A text with its marked parts; a very long one is shown in part, with a button for more.
+// A text with its marked parts, every second one, and its code; a very long one is shown in part, with a button for more.
 function marked(parts, spec) {
   const node = el(spec, { dir: "auto" });
-  let left = SHOWN;
-  let rest = null;
-  for (const [i, piece] of parts.entries()) {
-    if (rest !== null) { rest += piece; continue; }
-    const shown = piece.length > left && i % 2 === 0 ? piece.slice(0, left) : piece;
-    if (i % 2) node.append(quoted("mark", shown));
-    else put(node, shown);
-    left = Math.max(0, left - shown.length);
-    if (shown.length < piece.length) rest = piece.slice(shown.length);
+  const whole = parts.join(""), codes = spec === "pre" ? [] : codeIn(whole);
+  let shown = 0;
+  function write(holder, from, to) {
+    let start = 0;
+    for (const [i, part] of parts.entries()) {
+      const piece = part.slice(Math.max(0, from - start), Math.max(0, to - start));
+      if (piece) i % 2 ? holder.append(quoted("mark", piece)) : put(holder, piece);
+      start += part.length;
+    }
   }
-  if (!rest) return node;
+  function draw(to) {
+    const holder = document.createDocumentFragment();
+    for (const [from, end, block] of codes) {
+      if (end <= shown || from >= to) continue;
+      write(holder, shown, Math.max(shown, from));
+      const code = el(`code${block ? ".block" : ""}`, { dir: "ltr" });
+      write(code, Math.max(shown, from), Math.min(to, end));
+      holder.append(code);
+      shown = Math.min(to, end);
+    }
+    write(holder, shown, to);
+    shown = to;
+    return holder;
+  }
+  node.append(draw(Math.min(SHOWN, whole.length)));
+  if (shown === whole.length) return node;
+  const left = () => whole.length - shown, label = () => phrase("card.more", { step: Math.min(STEP, left()), rest: left() });
   const more = el("button.quiet", { type: "button", onclick: () => {
-    more.before(document.createTextNode(rest.slice(0, STEP)));
-    rest = rest.slice(STEP);
-    if (rest) more.textContent = label();
+    more.before(draw(Math.min(shown + STEP, whole.length)));
+    if (left()) more.textContent = label();
     else more.remove();
-  } });
-  const label = () => phrase("card.more", { step: Math.min(STEP, rest.length), rest: rest.length });
-  more.textContent = label();
+  } }, label());
   node.append(more);
   return node;
 }
@@ -135,6 +149,7 @@ export function traceView(source, trace, scale, systems, again, back, cutoff, fe
   const meta = Object.keys(trace.metadata || {}).length > 0;
   return el("div.trace", null,
     el("button.quiet.back", { type: "button", onclick: back }, phrase("card.all")),
+    (trace.history || []).map((turn) => el("div.spoken", null, el("span.dim", null, phrase(turn.role === "user" ? "card.user" : "card.assistant")), clamped(quoted("p", turn.content), 6))),
     clamped(el("h2", { tabindex: "-1", id: "trace-title", dir: "auto" }, trace.query), 2),
     el("p.chips", null, el("a.chip.rid", { href: "#" + encodeURIComponent(trace.id), title: phrase("card.link") }, "# ", quoted("bdi", trace.id)),
       scores, trace.tags.map(tagChip),

@@ -1,6 +1,6 @@
 import { el, quoted, phrase, plain } from "./dom.js";
 
-const SIGNS = { "+": ["+", "yes"], "~": ["~", "some"], x: ["×", "against"], ".": ["·", "no"], "!": ["!", "failed"] };
+const SIGNS = { "+": ["✓", "yes"], "~": ["~", "some"], x: ["×", "against"], ".": ["·", "no"], "!": ["!", "failed"] };
 const SOME_CLAIMS = 12;
 
 function mark(sign) {

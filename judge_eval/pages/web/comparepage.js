@@ -122,9 +122,8 @@ export async function comparePage(root, source, served) {
     document.getElementById("changed").scrollIntoView({ block: "start" });
   }
   const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "p (Holm)", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
-  const certain = (m, p) => (p <= 0.05 && m.way === "unsure" ? "" : pvalue(p)); // a small p alone would mislead
   const rows = data.metrics.map((m) => {
-    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), certain(m, m.p), certain(m, m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
+    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
   });
   const charts = el("div.columns");
   const chartsBox = el("details.charts", { ontoggle: () => draw() }, el("summary", null, phrase("comparepage.charts")), charts);
@@ -141,11 +140,12 @@ export async function comparePage(root, source, served) {
       data.opening ? quoted(`h1.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
       data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
       el("p.sub", null, data.sentences.scope)),
-    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, `⚠ ${data.sentences.doubt}`),
+    data.warnings.length > 0 && el("section.banner.late", { role: "note", "aria-label": "Warnings" }, el("h2", null, `⚠ ${data.sentences.doubt}`),
       el("p", null, data.sentences.sides),
       el("ul", null, data.warnings.map((text) => quoted("li", text)))),
-    names.length ? table(columns, rows, { label: phrase("comparepage.table") }) : el("p.note", null, data.sentences.nothing),
+    names.length ? el("div.first", null, table(columns, rows, { label: phrase("comparepage.table") })) : el("p.note", null, data.sentences.nothing),
     markup(data.whose),
+    data.read && el("section", { id: "read" }, markup(data.read)),
     el("details.about", null, el("summary", null, phrase("comparepage.sides")),
       el("div.help", null, el("dl", null, data.sentences.columns.map(([name, text]) => [el("dt", null, name), el("dd", null, text)]))),
       data.notes.map((text) => quoted("p.dim", text)),

@@ -22,6 +22,12 @@ function said(label) {
   return el("li", null, el("b", null, quoted("bdi", who), ": ", label.label), label.comment && [" – ", quoted("span", label.comment)]);
 }
 
+// A grade in the scale's own words; without them whether it counts as relevant.
+function buttonText(grade, scale) {
+  const word = (scale && scale.levels && scale.levels[grade - (scale.minimum || 0)]) || phrase(grade >= (scale ? scale.relevant : 1) ? "draw.relevant" : "draw.irrelevant");
+  return scale && (scale.levels || scale.maximum > 1) ? phrase("labelling.grade", { grade, word }) : word;
+}
+
 // What people say of a chunk, the buttons of one's own label, and of a decision where people differ.
 export function labelling(source, trace, chunk, scale, again) {
   if (!source.canLabel) return null;
@@ -46,7 +52,7 @@ export function labelling(source, trace, chunk, scale, again) {
   };
   const buttons = (current, final) => [
     gradesOf(scale).map((grade) => el("button.quiet", { type: "button", "aria-pressed": String(Boolean(current) && current.label === grade), onclick: () => give(grade, final) },
-      scale && scale.maximum > 1 ? String(grade) : phrase(grade ? "draw.relevant" : "draw.irrelevant"))),
+      buttonText(grade, scale))),
     current && el("button.quiet", { type: "button", onclick: () => give(null, final) }, "clear")];
   const differ = new Set(people.filter((label) => !label.final).map((label) => label.label)).size > 1;
   const group = (title, where, current, final) => el("div.labelling", { role: "group", "aria-label": where },

@@ -86,7 +86,7 @@ export async function matrixPage(root, source, served) {
   document.title = `${phrase("matrixpage.title", { n: heads.length })} · judge_eval`;
 
   function figures() {
-    return el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("matrixpage.means") }, el("table.means", { role: "table" },
+    return el("div.scroll.first", { tabindex: "0", role: "region", "aria-label": phrase("matrixpage.means") }, el("table.means", { role: "table" },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "metric"), heads.map((head, i) => heading(head, i, served)))),
       el("tbody", { role: "rowgroup" }, data.metrics.map((m) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, m.name, lessNote(m)), m.runs.map((told, i) => figureCell(told, m, i)))))));
   }
@@ -143,7 +143,7 @@ export async function matrixPage(root, source, served) {
   const body = el("tbody", { role: "rowgroup" }), told = el("p.told", { role: "status" });
   const box = el("input", { type: "search", id: "filter", placeholder: phrase("matrixpage.place"), "aria-label": phrase("dom.filter"), autocomplete: "off", spellcheck: "false", oninput: () => later() });
   const sort = el("select", { id: "sort", "aria-label": phrase("dom.sort"), onchange: () => fill(true) },
-    [["order", phrase("dom.order")], ["apart", phrase("matrixpage.apart")], ...heads.map((_, i) => [String(i), phrase("matrixpage.lowest", { run: String.fromCharCode(65 + i) })])].map(([value, text]) => el("option", { value }, text)));
+    [["apart", phrase("matrixpage.apart")], ["order", phrase("dom.order")], ...heads.map((_, i) => [String(i), phrase("matrixpage.lowest", { run: String.fromCharCode(65 + i) })])].map(([value, text]) => el("option", { value }, text)));
   const which = el("select", { id: "metric", "aria-label": phrase("dom.metric"), onchange: () => { metric = which.value; fill(true); } }, names.map((name) => el("option", { value: name }, name)));
   const more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => fill(false) }, phrase("dom.more"));
 
@@ -177,11 +177,13 @@ export async function matrixPage(root, source, served) {
 
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("h1", null, phrase("matrixpage.title", { n: heads.length })), el("p.sub", null, phrase("matrixpage.scope"))),
-    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, phrase("matrixpage.doubt")), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
+    data.conclusion && el("p", { id: "conclusion" }, el("b", null, quoted("bdi", `${data.conclusion}.`))),
+    data.warnings.length > 0 && el("section.banner.late", { role: "note", "aria-label": "Warnings" }, el("h2", null, phrase("matrixpage.doubt")), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
     data.notes.map((text) => quoted("p.dim", text)),
     el("details.abouts", null, el("summary", null, phrase("matrixpage.about")), el("div.columns", null, heads.map(about))),
-    el("p.runkey", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
+    el("p.runkey.first", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
     names.length ? figures() : el("p.note", null, phrase("matrixpage.nothing")),
+    data.read && el("section", { id: "read" }, markup(data.read)),
     data.slices && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), markup(data.slices)),
     el("section", { id: "traces", "aria-label": "Traces" }, el("h2", null, "Traces"),
       data.shown && el("p.note.left", null, phrase("matrixpage.shown", data.shown)),

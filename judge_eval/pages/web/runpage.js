@@ -19,14 +19,18 @@ export function headOf(head) {
     el("p.sub", null, pieces(head.imported ? "runpage.plain" : head.prompt ? "runpage.judged_with" : "runpage.judged", {
       data: el("span", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: phrase("runpage.digest", { digest: head.dataset.digest }) }, head.dataset.digest.slice(0, 12))),
       source: quoted("bdi", head.imported), judge: quoted("bdi", head.model), prompt: quoted("bdi", head.prompt), day: day(head.created) })),
-    counted && el("dl.stats", null, head.figures.map((figure) => stat(figure.name, figure.text, figure.bad ? "bad" : ""))),
-    counted && head.remarks.length > 0 && el("ul.remarks", { "aria-label": "Remarks" }, head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text.endsWith("?") ? remark.text : remark.text + "."))));
+    counted && el("dl.stats", null, head.figures.map((figure) => stat(figure.name, figure.text, figure.bad ? "bad" : ""))));
+}
+
+function remarksOf(head) {
+  return head.remarks && head.remarks.length > 0 && el("ul.remarks.late", { "aria-label": "Remarks" },
+    head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text.endsWith("?") ? remark.text : remark.text + ".")));
 }
 
 function metricCard(metric, baseline) {
   const pair = metric.pair;
   return el("div.metric", { title: metric.definition },
-    el("div.top", null, el("h2", null, metric.name), el("p.dim", null, `n = ${metric.n}`)),
+    el("div.top", null, el("h2", null, metric.name), el("p.dim", null, `n = ${metric.n + (metric.n_expected || 0)}`)),
     el("div.top.mean", null, el("p.big", null, shownMean(metric)), el("p.interval", null, range(metric.interval))),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     (metric.notes || []).map((note) => el(note.tone === "bad" ? "p.dim.badtext" : "p.dim", { title: note.title }, note.text)),
@@ -107,6 +111,11 @@ export async function runPage(root, source, served) {
     list.mark(true);
   }
   const list = new TraceList(source, data, (id) => {
+    if (id === null) { // the filter leaves none
+      shown = null;
+      detail.replaceChildren();
+      return;
+    }
     history.replaceState(null, "", "#" + encodeURIComponent(id));
     show(id, 0, false);
   });
@@ -117,9 +126,9 @@ export async function runPage(root, source, served) {
   }
   const told = tabs([
     { name: "traces", title: "Traces", badge: data.live || source.sample ? undefined : data.head.traces, draw: tracesTab },
-    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), markup(data.claims.html)) },
+    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.count, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), markup(data.claims.html)) },
     ...(figured && data.parts || []).map((part) => ({ name: part.title.toLowerCase(), title: part.title, draw: () => el("div.missed", null, markup(part.html)) })),
-    figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
+    figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement, source) },
     figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },
     figured && { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },
     { name: "provenance", title: "Provenance", draw: () => provenance(data.provenance) },
@@ -139,7 +148,7 @@ export async function runPage(root, source, served) {
     told.pick("traces");
     if (list.chosen !== id) {
       list.chosen = id;
-      list.refresh(id);
+      list.refresh(id).then(() => { if (list.at < 0 && list.box.value) list.setFilter(""); });
     }
     await show(id, rank, !list.node.contains(document.activeElement));
   }
@@ -164,10 +173,10 @@ export async function runPage(root, source, served) {
   const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, phrase("runpage.skip"));
   const going = served && data.live && (await import("./livepanel.js")).livePanel(source, list, ended.signal);
   root.replaceChildren(skip, topBar(served, person, blind), el("main", null,
-    headOf(data.head),
+    headOf(data.head), remarksOf(data.head),
     going && going.node, extras || "",
     data.blind && el("p.versus", { id: "hidden" }, phrase("runpage.blind_note")),
-    figured && el("section.metrics", { "aria-label": "Metrics" }, data.metrics.slice(0, SOME_METRICS).map(cardOfMetric)),
+    figured && el("section.metrics.first", { "aria-label": "Metrics" }, data.metrics.slice(0, SOME_METRICS).map(cardOfMetric)),
     figured && data.metrics.length > SOME_METRICS && el("details", null, el("summary", null, phrase("runpage.more", { n: data.metrics.length - SOME_METRICS })),
       el("section.metrics.rest", { "aria-label": phrase("runpage.others") }, data.metrics.slice(SOME_METRICS).map(cardOfMetric))),
     figured && el("details.overview", null, el("summary", null, phrase("runpage.distribution")), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),

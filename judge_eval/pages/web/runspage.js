@@ -9,6 +9,7 @@ const MOST = 8; // runs side by side
 const [SOON, LATER] = [2000, 10000]; // milliseconds until a look at runs that are judged, or may be no more
 const letter = (i) => String.fromCharCode(65 + i);
 const nameOf = (run) => run.label || run.id.slice(0, 8);
+const judgeOf = (run) => [run.model, run.prompt].filter(Boolean).join(", ");
 
 function options(select, values, chosen, words = (v) => v) {
   if (select.dataset.held !== JSON.stringify(values)) { // else an open list would close
@@ -140,6 +141,7 @@ export async function runsPage(root) {
       { name: "status", kind: "state", cell: (run) => [statusChip(run.status), isGoing(run) && el(isQuiet(run) ? "div.badtext.far" : "div.dim.far", null, progressWords(run)), run.error && el("div.badtext", null, quoted("span", run.error))] },
       { name: "tags", kind: "tags", cell: (run) => (run.tags.length ? el("span.chips", null, run.tags.map(tagButton)) : el("span.dim", null, "–")) },
       { name: "dataset", kind: "set", cell: (run) => { const node = quoted("bdi.clamp", run.dataset); node.title = plain(run.dataset); return node; } },
+      { name: "judge", kind: "judge", cell: (run) => { const node = quoted("bdi.clamp", run.model); node.title = plain(judgeOf(run)); return [node, run.prompt && el("div.dim", null, quoted("bdi.clamp", run.prompt))]; } },
       { name: metric ? phrase("runspage.mean", { name: metric }) : "mean", kind: "right", cell: (run) => el("b", null, valueOf(run) ? shownMean(valueOf(run)) : "–") },
       { name: "95% interval", kind: "interval", cell: (run) => el("span.whole", null, valueOf(run) && valueOf(run).interval ? range(valueOf(run).interval) : "–") },
       { name: phrase("runspage.unit"), kind: "drawn", cell: (run) => valueOf(run) && whisker(valueOf(run).mean, valueOf(run).interval) },
@@ -193,7 +195,7 @@ export async function runsPage(root) {
   let trended = "";
   function drawTrend() {
     const points = runs.filter((run) => run.dataset === dataset.value && valueOf(run) && valueOf(run).mean !== null)
-      .map((run) => ({ mean: valueOf(run).mean, interval: valueOf(run).interval, label: nameOf(run), created: run.created, href: `/runs/${run.id}` })).reverse();
+      .map((run) => ({ mean: valueOf(run).mean, interval: valueOf(run).interval, label: nameOf(run), created: run.created, judge: judgeOf(run), judgedAs: run.judged_as, href: `/runs/${run.id}` })).reverse();
     const now = JSON.stringify([points, metric, thresholds]);
     if (now === trended) return;
     trended = now;

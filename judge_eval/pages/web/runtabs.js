@@ -10,7 +10,16 @@ function listed(told) {
   return told.count > told.list.length && el("p.note", null, phrase("runtabs.first", { n: told.list.length, of: told.count }));
 }
 
-export function disagreements(told) {
+// The first sentences about the judge, as `agree` says them.
+function trust(source) {
+  const node = el("div", { id: "trust" });
+  source.agreement().then(
+    (said) => node.replaceChildren(...[said.trust, said.floor, said.evidence].filter(Boolean).map((text) => el("p", null, quoted("span", text)))),
+    (error) => node.replaceChildren(el("p.note", null, error.message)));
+  return node;
+}
+
+export function disagreements(told, source) {
   if (!told) return el("p.note", null, phrase("runtabs.unlabelled"));
   const most = Math.max(1, ...told.matrix.flat());
   const matrix = el("table.matrix", null,
@@ -22,7 +31,7 @@ export function disagreements(told) {
         cell.style.setProperty("--heat", String(Math.round((n / most) * 36)) + "%");
         return cell;
       })))));
-  return el("div", null,
+  return el("div", null, trust(source),
     el("div.columns", null, el("section.panel", null, el("h3", null, phrase("runtabs.confusion")), matrix, el("p.dim", null, phrase("runtabs.pairs", { n: told.pairs }))),
       el("section.panel", null, el("h3", null, "Agreement"), table([{ name: "figure" }, { name: "value", right: true }, { name: "95% interval" }],
         told.figures.map((f) => [f.label, num(f.value), range(f.interval)]), { label: phrase("runtabs.figures") }),

@@ -61,7 +61,7 @@ export function parseFilter(text, metrics) {
 export function sortRows(rows, by, metric, metrics) {
   const fewer = by.endsWith("change") && metrics.some((m) => m.name === metric && m.less_is_better);
   const sign = by.startsWith("-") !== fewer ? -1 : 1;
-  const key = { score: (r) => r.scores[metric], change: (r) => r.deltas[metric] }[by.replace("-", "")];
+  const key = { score: (r) => r.scores[metric], change: (r) => r.deltas[metric], first: (r) => r.first }[by.replace("-", "")];
   const sorted = [...rows];
   if (key) {
     sorted.sort((a, b) => {
@@ -69,6 +69,9 @@ export function sortRows(rows, by, metric, metrics) {
       if (x === null || y === null) return (x === null) - (y === null);
       return sign * (x - y);
     });
+  } else if (by.endsWith("tags")) {
+    const key = (r) => r.tags.join("\u0000");
+    sorted.sort((a, b) => (!a.tags.length || !b.tags.length ? !a.tags.length - !b.tags.length : sign * ((key(a) > key(b)) - (key(a) < key(b)))));
   } else if (by === "failed") sorted.sort((a, b) => b.failed - a.failed);
   else if (by === "disagree") sorted.sort((a, b) => b.disagreements - a.disagreements);
   else sorted.sort((a, b) => a.position - b.position);
@@ -99,6 +102,7 @@ export class EmbeddedRun {
     this.hays = null;
   }
   async page() { return this.data; }
+  async agreement() { return this.data.agreement.said; }
   async systems() { return this.data.systems; }
   async rows({ filter = "", sort = "order", metric = this.metrics[0], offset = 0, limit = 100, locate = null }) {
     const { tests, texts } = parseFilter(filter, this.metrics);
@@ -230,6 +234,7 @@ export class ServedRun {
   get view() { return { baseline: this.baseline, blind: this.blind || null, by: this.blind ? this.by : null, sample: this.sample || null }; }
   rows(asked) { return api(`${this.path}/rows`, { ...asked, ...this.view }); }
   people() { return api(`${this.path}/people`); }
+  agreement() { return api(`${this.path}/agreement`); }
   async trace(id) {
     try {
       const told = await api(`${this.path}/trace`, { trace_id: id, ...this.view });

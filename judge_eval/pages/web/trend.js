@@ -23,7 +23,8 @@ function draw(points, name, threshold, width, tell) {
   const step = points.length > 1 ? (inner - 2 * side) / (points.length - 1) : inner;
   const x = (i) => (points.length > 1 ? LEFT + side + i * step : LEFT + inner / 2);
   const y = (v) => TOP + (1 - (v - low) / Math.max(1e-9, high - low)) * (HEIGHT - TOP - BELOW);
-  const path = points.map((p, i) => `${i ? "L" : "M"}${x(i)} ${y(p.mean)}`).join("");
+  const begins = points.map((p, i) => !i || p.judgedAs !== points[i - 1].judgedAs); // of another judge than the run before
+  const path = points.map((p, i) => `${begins[i] ? "M" : "L"}${x(i)} ${y(p.mean)}`).join("");
   const shown = named(points, step);
   const room = Math.min(2 * side, Math.max(SLOT, step)) - 8;
   return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, class: "trend", role: "group", "aria-label": phrase("trend.over", { name, n: points.length }) },
@@ -32,8 +33,9 @@ function draw(points, name, threshold, width, tell) {
       svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, num(v, 2))]),
     threshold !== null && threshold !== undefined && svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(threshold), y2: y(threshold), class: "limit" }),
     svg("path", { d: path, class: "line" }),
+    points.map((p, i) => i > 0 && begins[i] && svg("line", { x1: x(i) - step / 2, x2: x(i) - step / 2, y1: TOP, y2: HEIGHT - BELOW, class: "break" })),
     points.map((p, i) => {
-      const words = `${plain(p.label)}, ${day(p.created)}: ${name} ${num(p.mean)} ${range(p.interval)}`;
+      const words = `${plain(p.label)}, ${day(p.created)}: ${name} ${num(p.mean)} ${range(p.interval)}; ${plain(p.judge)}`;
       return svg("a", { class: "point", href: p.href, "aria-label": words, onfocus: () => tell(p), onmouseenter: () => tell(p) },
         svg("title", null, words),
         svg("circle", { cx: x(i), cy: y(p.mean), r: 12, class: "hit" }),
@@ -48,7 +50,7 @@ function draw(points, name, threshold, width, tell) {
 // A metric over runs in time, with intervals, as wide as there is room.
 export function trend(points, name, threshold) {
   const place = el("div.trendplace"), told = el("p.dim.pointed");
-  const tell = (p) => told.replaceChildren(el("b", { dir: "auto" }, p.label), ` ${day(p.created)}: ${num(p.mean)} ${range(p.interval)}`);
+  const tell = (p) => told.replaceChildren(el("b", { dir: "auto" }, p.label), ` ${day(p.created)}: ${num(p.mean)} ${range(p.interval)}; ${plain(p.judge)}`);
   tell(points[points.length - 1]);
   let width = 0;
   new ResizeObserver(() => {

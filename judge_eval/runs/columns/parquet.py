@@ -65,7 +65,8 @@ def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
     fields = [
         ("position", "int64"), ("trace_id", "string"), ("chunks", "int32"), ("failed", "int32"),
         ("relevant_total", "int64"), ("tags", arrow.list_(arrow.string())), ("cluster", "string"),
-        ("question", "uint64"), ("letters", "int64"), ("languages", arrow.list_(arrow.string())),
+        ("question", "uint64"), ("searched", "uint64"), ("letters", "int64"), ("answerable", "bool"),
+        ("languages", arrow.list_(arrow.string())),
         ("scripts", "string"), ("sources", arrow.list_(arrow.string())), ("offset", "int64"), ("line", "int64"),
     ]  # fmt: skip
     return arrow.schema([*fields, *((name, "float64") for name in metrics)])
@@ -98,7 +99,9 @@ def _blocks(
             "tags": list(tags),
             "cluster": cluster_of(trace, cluster),
             "question": table.question_number(trace),
+            "searched": table.hash_number(table.chunk_hash((trace.search_query or trace.query).strip())),
             "letters": sum(len(chunk.text) for chunk in trace.chunks),
+            "answerable": trace.answerable,
             "languages": list(languages),
             "scripts": script,
             "sources": list(sources),
@@ -160,8 +163,8 @@ def _rows_of(file: Any) -> Iterator[dict[str, Any]]:
 
 _ROWS = 32_768
 _NUMBERS = {
-    "position": "positions", "question": "questions", "chunks": "sizes", "letters": "letters", "offset": "offset",
-    "line": "line",
+    "position": "positions", "question": "questions", "searched": "searches", "chunks": "sizes",
+    "letters": "letters", "offset": "offset", "line": "line",
 }  # fmt: skip
 """VerdictTable of numbers in `traces.parquet`, and what a table calls them."""
 
@@ -197,16 +200,18 @@ def table_from_parts(run: Run, metrics: tuple[str, ...], cluster: str) -> table.
 def _read(traces: Any, verdicts: Any, metrics: tuple[str, ...]) -> tuple[table.VerdictTable, NDArray[np.int64]]:
     n, m = traces.metadata.num_rows, verdicts.metadata.num_rows
     numbers: dict[str, Any] = {name: np.empty(n, np.int64) for name in _NUMBERS.values()}
-    numbers["questions"] = np.empty(n, np.uint64)
+    numbers |= {name: np.empty(n, np.uint64) for name in ("questions", "searches")}
     ids, clusters, scores = np.empty((n, 2), np.uint64), np.zeros(n, np.uint64), np.empty((n, len(metrics)))
+    unanswerable = np.empty(n, np.bool_)
     codes, names = {name: np.empty(n, np.int32) for name in table.NAMED}, dict[tuple[str, ...], int]()
     at = 0
-    wanted = ["trace_id", "cluster", *_NUMBERS, *table.NAMED, *metrics]
+    wanted = ["trace_id", "cluster", "answerable", *_NUMBERS, *table.NAMED, *metrics]
     for batch in traces.iter_batches(_ROWS, columns=wanted, use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
         ids[here] = table.id_hashes(columns["trace_id"].to_pylist())
+        unanswerable[here] = ~columns["answerable"].fill_null(True).to_numpy(zero_copy_only=False)
         for name, called in _NUMBERS.items():
             numbers[called][here] = columns[name].to_numpy()
         for name in table.NAMED:
@@ -225,8 +230,8 @@ def _read(traces: Any, verdicts: Any, metrics: tuple[str, ...]) -> tuple[table.V
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
         ids_of_chunks = columns["chunk_id"]
-        hashes = [table.hash_number(table.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
-        chunk_ids[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
+        hashes = table.chunk_hashes(ids_of_chunks.dictionary.to_pylist())
+        chunk_ids[here] = hashes[ids_of_chunks.indices.to_numpy()]
         likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
         passages[here] = columns["passage"].to_numpy()
         grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)
@@ -245,6 +250,7 @@ def _read(traces: Any, verdicts: Any, metrics: tuple[str, ...]) -> tuple[table.V
         clusters=clusters,
         scores=scores,
         names=tuple(names),
+        unanswerable=unanswerable,
         starts=offsets_of(sizes),
         chunk_ids=chunk_ids,
         passages=passages,

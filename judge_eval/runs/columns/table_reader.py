@@ -5,12 +5,12 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.runs.columns.parquet import table_from_parts
-from judge_eval.runs.columns.verdict_table import TableBuilder, VerdictTable, table_from
+from judge_eval.runs.columns.verdict_table import Places, TableBuilder, VerdictTable, table_from
 from judge_eval.runs.folder.journal import ResultsFile, read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.lines import ResultLine, decode
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import Run, scale_of
 
 AnyResult: TypeAlias = TraceResult | ResultLine
 _TABLES: WeakKeyDictionary[Sequence[TraceResult], dict[str, VerdictTable]] = WeakKeyDictionary()
@@ -22,8 +22,9 @@ def verdict_table(
     metrics: Sequence[str] | None = None,
     cluster: str | None = None,
     *,
-    labels: bool = False,
+    labels: int | None = None,
     take: Callable[[AnyResult], None] | None = None,
+    parts: bool = True,
 ) -> VerdictTable:
     """Return the table of a run.
 
@@ -31,27 +32,29 @@ def verdict_table(
         run: The run.
         metrics: Those of its metrics whose scores are wanted; None takes all.
         cluster: The key of `metadata` that groups traces; None takes the run's own.
-        labels: Put the labels that were given on the run's page in place of those of the dataset.
+        labels: The least label that counts as relevant, which puts the labels that were given on the run's page in
+            place of those of the dataset; None takes the dataset's.
         take: Called with each result, if the table is not known and the results are read for it.
+        parts: Read the Parquet files if they match; False if all results are wanted anyway.
     """
     key, results = cluster or run.manifest.intervals.cluster, run.results
     if isinstance(results, Labelled):
         later, plain = results.labels, Run(run.manifest, results.plain, run.folder)
     else:
-        given = given_labels(run.folder) if labels and run.folder is not None else {}
+        given = {} if labels is None or run.folder is None else given_labels(run.folder, labels, scale_of(run))
         later, plain = {name: label.label for name, label in given.items() if label.label is not None}, run
-    table = _table(plain, key, take)
+    table = _table(plain, key, take, parts)
     table = table if metrics is None else table.only(metrics)
     return table.with_labels(later) if later else table
 
 
-def light_results(run: Run) -> Iterator[AnyResult]:
-    """Yield the results as scoring reads them, without what only people read: in a third of the time."""
+def light_results(run: Run, places: Places | None = None) -> Iterator[AnyResult]:
+    """Yield the results, or those at some places, without what only people read: in a third of the time."""
     results = run.results
     if not isinstance(results, ResultsFile) or not results.is_checked:
-        yield from results
+        yield from results if places is None else run.results_at(places)
         return
-    for _, line, number in results.lines():
+    for _, line, number in results.lines(places):
         yield _light(line, results, number)
 
 
@@ -67,14 +70,15 @@ def keep_table(results: Sequence[TraceResult], cluster: str, table: VerdictTable
     _TABLES.setdefault(results, {})[cluster] = table
 
 
-def _table(run: Run, cluster: str, take: Callable[[AnyResult], None] | None) -> VerdictTable:
+def _table(run: Run, cluster: str, take: Callable[[AnyResult], None] | None, parts: bool) -> VerdictTable:
     results, metrics = run.results, run.manifest.metrics
     known = {} if isinstance(results, list | tuple) else _TABLES.get(results, {})
     if cluster in known and (not isinstance(results, ResultsFile) or results.unchanged()):
         return known[cluster]
     if not isinstance(results, ResultsFile):
         return table_from(results, metrics, cluster)
-    table = table_from_parts(run, metrics, cluster) or _read(results, metrics, cluster, take)
+    table = table_from_parts(run, metrics, cluster) if parts else None
+    table = table or _read(results, metrics, cluster, take)
     keep_table(results, cluster, table)
     return table
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.conversation import with_history
 from judge_eval.digest import digest_parts
 from judge_eval.errors import Why
 from judge_eval.metrics.ragged import offsets_of
@@ -50,6 +51,8 @@ class VerdictTable:
     """Of each trace's id, shape (traces, 2)."""
     questions: Hashes
     """Of query, reference and answer, shape (traces,)."""
+    searches: Hashes
+    """Of what was searched, shape (traces,): the query if nothing else."""
     clusters: Hashes
     """Of the cluster's id; 0 where a trace carries none."""
     scores: NDArray[np.float64]
@@ -64,6 +67,8 @@ class VerdictTable:
     scripts: Codes
     """The most frequent script of the question."""
     sources: Codes
+    unanswerable: NDArray[np.bool_]
+    """Whether the dataset says that nothing answers the question: such a trace is in no mean."""
     starts: Places
     """Shape (traces + 1,)."""
     chunk_ids: Hashes
@@ -102,10 +107,7 @@ class VerdictTable:
 
     def chunks_of(self, traces: Places) -> tuple[Places, Places, Places]:
         """Return for each chunk of n traces: which trace (from 0), its place among all, its rank (from 1)."""
-        sizes = self.sizes[traces]
-        rows = np.repeat(np.arange(len(traces)), sizes)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return rows, self.starts[traces][rows] + within, within + 1
+        return chunks_at(self.starts, traces)
 
     def column(self, metric: str) -> NDArray[np.float64]:
         """Return the scores of a metric, shape (traces,)."""
@@ -117,6 +119,10 @@ class VerdictTable:
         of_traces = {name: getattr(self, name)[traces] for name in _OF_TRACES}
         of_chunks = {name: each[chunks] for name in _OF_CHUNKS if len(each := getattr(self, name))}
         return replace(self, starts=offsets_of(self.sizes[traces]), **of_traces, **of_chunks)
+
+    def answered(self) -> VerdictTable:
+        """Return the table without the traces that nothing answers."""
+        return self.at(np.flatnonzero(~self.unanswerable)) if self.unanswerable.any() else self
 
     def only(self, metrics: Sequence[str]) -> VerdictTable:
         """Return the table with the scores of these metrics, in this order."""
@@ -138,6 +144,39 @@ _OF_CHUNKS: Final = ("chunk_ids", "passages", "grades", "labels", "likely")
 _OF_TRACES: Final = tuple(
     field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names", "starts", *_OF_CHUNKS)
 )
+
+
+def chunks_at(starts: Places, traces: Places) -> tuple[Places, Places, Places]:
+    """Return for each chunk of n traces: which trace (from 0), its place among all, its rank (from 1)."""
+    sizes = np.diff(starts)[traces]
+    rows = np.repeat(np.arange(len(traces)), sizes)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rows, starts[traces][rows] + within, within + 1
+
+
+def codes(rows: Places, values: Hashes) -> Places:
+    """Number equal values of a row alike: from 0, ascending by row and then by value."""
+    order = np.lexsort((values, rows))
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(rows[order]) != 0) | (np.diff(values[order]) != 0)
+    out = np.empty(len(order), dtype=np.int64)
+    out[order] = np.cumsum(new) - 1
+    return out
+
+
+def occurrences(codes: Places) -> Places:
+    """Return how often each code stood before."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    out = np.empty(len(order), dtype=np.int64)
+    out[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return out
+
+
+def stated_once(values: Hashes) -> tuple[Hashes, Places]:
+    """Return the values that stand once, ascending, and their places."""
+    unlike, places, counts = np.unique(values, return_index=True, return_counts=True)
+    return unlike[counts == 1], places[counts == 1]
 
 
 def id_hash(text: str) -> bytes:
@@ -162,8 +201,9 @@ def passage_number(title: str | None, text: str) -> int:
 
 
 def question_hash(asked: Trace | TraceLine | AskedTrace) -> bytes:
-    """Return the 8 bytes for what a trace asks: query, reference and answer; a missing one is as an empty one."""
-    return digest_parts([asked.query, asked.reference or "", asked.answer or ""])[:8]
+    """Return the 8 bytes for what a trace asks: conversation, query, reference and answer; a missing one is empty."""
+    digest = digest_parts([asked.query, asked.reference or "", asked.answer or ""])
+    return with_history(digest, asked.history)[:8]
 
 
 def question_number(asked: Trace | TraceLine | AskedTrace) -> int:
@@ -191,12 +231,12 @@ class TableBuilder:
 
     def __init__(self, metrics: Sequence[str], cluster: str) -> None:
         self._metrics, self._cluster = tuple(metrics), cluster
-        self._hashes = {name: bytearray() for name in ("ids", "questions", "clusters", "chunk_ids")}
+        self._hashes = {name: bytearray() for name in ("ids", "questions", "searches", "clusters", "chunk_ids")}
         self._passages, self._scores = array("Q"), array("d")
         self._positions, self._sizes, self._letters = array("q"), array("q"), array("q")
         self._codes = {name: array("i") for name in NAMED}
         self._names: dict[tuple[str, ...], int] = {}
-        self._grades, self._labels = array("b"), array("b")
+        self._grades, self._labels, self._unanswerable = array("b"), array("b"), array("b")
         self._likely = array("d")
 
     def add(self, result: TraceResult | ResultLine) -> None:
@@ -206,6 +246,7 @@ class TableBuilder:
             raise ValueError(f"{len(outcomes)} outcomes for {len(trace.chunks)} chunks")
         hashes["ids"] += id_hash(result.trace_id)
         hashes["questions"] += question_hash(trace)
+        hashes["searches"] += chunk_hash((trace.search_query or trace.query).strip())
         cluster = cluster_of(trace, self._cluster)
         hashes["clusters"] += bytes(8) if cluster is None else chunk_hash(cluster)
         hashes["chunk_ids"] += b"".join([chunk_hash(chunk.id) for chunk in trace.chunks])
@@ -214,6 +255,7 @@ class TableBuilder:
             self._scores.append(_NAN if value is None else value)
         self._positions.append(result.position)
         self._sizes.append(len(outcomes))
+        self._unanswerable.append(trace.answerable is False)
         self._letters.append(sum([len(chunk.text) for chunk in trace.chunks]))
         for column, names in zip(self._codes.values(), named_of(trace), strict=True):
             column.append(self._names.setdefault(names, len(self._names)))
@@ -236,6 +278,7 @@ class TableBuilder:
             scores=np.frombuffer(self._scores, dtype=np.float64).reshape(len(self._sizes), len(self._metrics)),
             positions=np.frombuffer(self._positions, dtype=np.int64),
             letters=np.frombuffer(self._letters, dtype=np.int64),
+            unanswerable=np.frombuffer(self._unanswerable, dtype=np.bool_),
             names=tuple(self._names),
             starts=offsets_of(np.frombuffer(self._sizes, dtype=np.int64)),
             passages=np.frombuffer(self._passages, dtype=np.uint64),
@@ -333,6 +376,11 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
 
 def _hashes(data: bytes | bytearray) -> Hashes:
     return np.frombuffer(data, dtype=np.uint64)
+
+
+def chunk_hashes(names: Iterable[str]) -> Hashes:
+    """Return the hashes of the ids of chunks as `VerdictTable.chunk_ids` holds them."""
+    return _hashes(b"".join(map(chunk_hash, names)))
 
 
 def cluster_hashes(clusters: Iterable[str | None]) -> Hashes:

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from judge_eval.digest import short
-from judge_eval.judges.kinds import judge_in_words
+from judge_eval.digest import digest_json, short
+from judge_eval.judges.judge import judge_in_words
 from judge_eval.registry import stages_of
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 from judge_eval.safe_text import counted
@@ -173,6 +173,13 @@ def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
     # A stage that was never asked has no name: one changed if there are more names than models.
     differ = there and here and there != here and len({*there, *here}) > len(models)
     return (", ".join(there), ", ".join(here)) if differ else None
+
+
+def digest_of_judge(m: Manifest) -> str:
+    """Digest who judged and how: model, prompt, mode, scale, parameters and what servers called the model."""
+    m = _as_judged(m)
+    imported = judged_by(m) if m.imported else None
+    return digest_json([imported, who_judged(m.judge), m.backend, list(m.tally.served)])
 
 
 def judges_in_words(old: Manifest, new: Manifest) -> str:

@@ -14,30 +14,29 @@ from typing import IO, NamedTuple, Protocol, overload, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.conversation import PlainTurn
 from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
 from judge_eval.files import absent, open_plain, remove_empty, replacing, write_atomically
 from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
-from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.integrity import ResultsCheck, check_results, finished_manifest
-from judge_eval.runs.folder.lines import TraceLine
+from judge_eval.runs.folder.lines import GradedTrace, TraceLine
 from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
 
 DEFAULT_CLUSTER = "cluster"
-TRACE_KEYS = ("trace_id", "traceId")
-"""What tracing tools call the trace that a retrieval belongs to."""
+DEPENDENT = ("session_id", "trace_id", "traceId")
+"""Names of the conversation, or else the agent's trace, that a retrieval belongs to."""
 
 
 def cluster_of(trace: Trace | TraceLine, key: str) -> str | None:
     """Return the id of a trace's cluster, by a key of its metadata, or None; what is not text goes by its JSON."""
-    # Under the default key, retrievals of one agent trace are a cluster: their `trace_id` (`traceId`) counts
-    # where there is no `cluster`.
-    keys = (key, *TRACE_KEYS) if key == DEFAULT_CLUSTER else (key,)
+    # Under the default key, turns of one conversation are a cluster, or else retrievals of one agent trace.
+    keys = (key, *DEPENDENT) if key == DEFAULT_CLUSTER else (key,)
     value = next((trace.metadata[name] for name in keys if trace.metadata.get(name) is not None), None)
     return value if value is None or isinstance(value, str) else canonical_json(value)
 
@@ -56,6 +55,8 @@ class Index:
         """Of all chunks, -1 without a verdict; and how many chunks each trace has."""
         self.letters = array("q")
         """How long the chunks of each trace are together, in characters."""
+        self.unanswerable: set[int] = set()
+        """The rows of traces that nothing answers: they are in no mean."""
         self.open: dict[int, GradedTrace] = {}
         """By row what scoring reads of the traces with failed verdicts."""
         self._tags_seen: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -73,6 +74,8 @@ class Index:
         self.clusters.append(cluster_of(result.trace, self.cluster))
         self.grades.extend(-1 if o.kind == "no_verdict" else o.grade for o in result.outcomes)
         self.sizes.append(len(result.outcomes))
+        if result.trace.answerable is False:
+            self.unanswerable.add(row)
         self.letters.append(sum(len(chunk.text) for chunk in result.trace.chunks))
         if result.failed or (result.claims and None in result.claims.together.values()):
             self.open[row] = GradedTrace.of(result.trace, result.outcomes)
@@ -98,9 +101,20 @@ class Index:
 
     def sorted(self) -> Index:
         """Return the index that the file has once it is sorted."""
+        return self._of(self.order())
+
+    def answered(self) -> Index:
+        """Return the index of the traces that are in the means: all but those that nothing answers."""
+        if not self.unanswerable:
+            return self
+        return self._of([row for row in range(len(self)) if row not in self.unanswerable])
+
+    def _of(self, rows: Sequence[int]) -> Index:
         out, offset = Index(list(self.scores), self.cluster), 0
         starts = self.starts.tolist()
-        for new, row in enumerate(self.order()):
+        for new, row in enumerate(rows):
+            if row in self.unanswerable:
+                out.unanswerable.add(new)
             out.grades.extend(self.grades[starts[row] : starts[row + 1]])
             for name in ("sizes", "letters", "positions", "lengths", "tags", "clusters"):
                 getattr(out, name).append(getattr(self, name)[row])
@@ -115,14 +129,14 @@ class Index:
         return out
 
 
-_FIELDS = {"calls", "hits", "input_tokens", "output_tokens", "cost", "retries", "dropped", "cache"}
+_FIELDS = {"calls", "killed", "lost", "hits", "input_tokens", "output_tokens", "cost", "retries", "dropped", "cache"}
 
 
 class Notes:
     """Notes of what all sessions of a run paid by the time its results have a certain size.
 
-    A note is written before the results that it covers, and holds once these are in the file. Errors are
-    ignored: a folder that cannot take notes has none.
+    A note is written before the results that it covers, and holds once these are in the file. Between notes stands a
+    byte for each request that begins. Errors are ignored: a folder that cannot take notes has none.
     """
 
     def __init__(self, folder: Path, size: int, tally: Tally) -> None:
@@ -133,12 +147,19 @@ class Notes:
             self._file = open_plain(self._path, "ab")
         self.add(size, tally)
 
-    def add(self, size: int, tally: Tally) -> None:
-        """Note what the run has paid by the time its results have this size."""
+    def add(self, size: int, tally: Tally, in_flight: int | None = 0) -> None:
+        """Note what the run has paid by the time its results have this size, and its requests in flight if known."""
         if self._file is not None:
-            note = {"size": size, "tally": tally.model_dump(include=_FIELDS, exclude_defaults=True)}
+            paid = tally.model_dump(include=_FIELDS, exclude_defaults=True)
+            note = {"size": size, "in_flight": in_flight, "tally": paid}
             with suppress(OSError):
                 self._file.write(json.dumps(note).encode() + b"\n")
+
+    def begin(self) -> None:
+        """Note that a request begins."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.write(_BEGUN)
 
     def close(self) -> None:
         """Close the file."""
@@ -151,19 +172,33 @@ class Notes:
             self._path.unlink(missing_ok=True)
 
 
-def read_notes(folder: Path) -> list[tuple[int, Tally]]:
+_BEGUN = b"."
+
+
+class Note(NamedTuple):
+    """What a run had paid by the time its results had a size."""
+
+    size: int
+    tally: Tally
+    open: int | None
+    """The requests in flight then, and those that began later, before the kill; None if not known."""
+
+
+def read_notes(folder: Path) -> list[Note]:
     """Read the notes of a run that was killed, by growing size; unreadable notes are left out."""
-    notes: list[tuple[int, Tally]] = []
+    notes: list[Note] = []
+    begun = 0
     with suppress(OSError), open_plain(folder / TAKEN) as file:
         for line in file:
+            begun += len(line) - len(line := line.lstrip(_BEGUN))
             with suppress(ValueError, KeyError, TypeError):
                 note = json.loads(line)
-                size = int(note["size"])
+                size, in_flight = int(note["size"]), note["in_flight"]
                 tally = Tally.model_validate_json(json.dumps(note["tally"]), context=KEPT)
-                while notes and notes[-1][0] >= size:  # of results that were never written
+                while notes and notes[-1].size >= size:  # of results that were never written
                     notes.pop()
-                notes.append((size, tally))
-    return notes
+                notes.append(Note(size, tally, None if in_flight is None else int(in_flight) - begun))
+    return [note._replace(open=None if note.open is None else note.open + begun) for note in notes]
 
 
 def encode(result: TraceResult) -> bytes:
@@ -200,11 +235,19 @@ class AskedTrace(NamedTuple):
     query: str
     reference: str | None
     answer: str | None
+    history: tuple[PlainTurn, ...] = ()
 
     @classmethod
     def of(cls, trace: Trace) -> AskedTrace:
         """Take the question of a trace."""
-        return cls(trace.id, trace.query, trace.reference, trace.answer)
+        history = tuple(PlainTurn(turn.role, turn.content) for turn in trace.history)
+        return cls(trace.id, trace.query, trace.reference, trace.answer, history)
+
+    @classmethod
+    def read(cls, line: bytes) -> AskedTrace:
+        """Read the fields of a trace that stand before its chunks in a line."""
+        fields = read_json(line)
+        return cls(**{**fields, "history": tuple(PlainTurn(**turn) for turn in fields.get("history", ()))})
 
 
 _TRACE, _CHUNKS = b',"trace":{', b',"chunks":['
@@ -225,6 +268,13 @@ class ReadsMany(Protocol):
 
     def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
         """Yield the results at many places, in the order of `places`; without `calls` those may be left out."""
+
+
+def results_at(results: Sequence[TraceResult], places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
+    """Yield the results at many places; see `ReadsMany.at`."""
+    if isinstance(results, ReadsMany):
+        return results.at(places, calls)
+    return (results[place] for place in places.tolist())
 
 
 class ResultsFile(Sequence[TraceResult]):
@@ -334,9 +384,9 @@ class ResultsFile(Sequence[TraceResult]):
         """
         return self._read(self.places[places], calls)
 
-    def lines(self) -> Iterator[tuple[int, bytes, int]]:
-        """Yield position, bytes and number of every result's line, in order, without parsing it."""
-        for number, line in self._lines(self.places):
+    def lines(self, places: NDArray[np.int64] | None = None) -> Iterator[tuple[int, bytes, int]]:
+        """Yield position, bytes and number of every result's line, or of those at some places, without parsing it."""
+        for number, line in self._lines(self.places if places is None else self.places[places]):
             yield _position(line, self.path, number), line, number
 
     def questions(self, places: NDArray[np.int64] | None = None) -> Iterator[AskedTrace]:
@@ -345,7 +395,7 @@ class ResultsFile(Sequence[TraceResult]):
             start = line.find(_TRACE)
             end = line.find(_CHUNKS, start)
             try:
-                yield AskedTrace(**read_json(line[start + len(_TRACE) - 1 : end] + b"}"))
+                yield AskedTrace.read(line[start + len(_TRACE) - 1 : end] + b"}")
             except (ValueError, TypeError):
                 yield AskedTrace.of(read_result(line, self.path, number).trace)
 
@@ -450,12 +500,12 @@ class Journal:
                 check_results(path, self.manifest.results_digest)
             raise
 
-    def append(self, results: Sequence[TraceResult], taken: Tally | None = None) -> None:
+    def append(self, results: Sequence[TraceResult], taken: Tally | None = None, in_flight: int | None = 0) -> None:
         """Append lines in one write, and note what the run has paid in all, these results included."""
         lines = [encode(result) for result in results]
         data = b"".join(lines)
         if taken is not None:
-            self._notes.add(self._size + len(data), taken)
+            self._notes.add(self._size + len(data), taken, in_flight)
         with _writing(self.folder):
             try:
                 if self._file.write(data) != len(data):  # a full disk takes a part
@@ -468,9 +518,13 @@ class Journal:
             self.index.add(result, self._size, len(line))
             self._size += len(line)
 
-    def note(self, taken: Tally) -> None:
-        """Note what the run has paid by now, unfinished traces included."""
-        self._notes.add(self._size, taken)
+    def note(self, taken: Tally, in_flight: int | None = 0) -> None:
+        """Note what the run has paid by now, unfinished traces included, and how many requests are in flight."""
+        self._notes.add(self._size, taken, in_flight)
+
+    def begin(self) -> None:
+        """Note that a request begins, which a kill may leave without an answer."""
+        self._notes.begin()
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, without a digest: the results are still being written."""

@@ -2,13 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from judge_eval import limits
@@ -16,10 +14,11 @@ from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import ReadsMany
-from judge_eval.runs.folder.records import FORMAT, TraceResult
-from judge_eval.runs.folder.run import AnyRun
+from judge_eval.runs.folder.changed import ChangedResults
+from judge_eval.runs.folder.records import FORMAT, Moment, TraceResult
+from judge_eval.runs.folder.run import AnyRun, scale_of
 from judge_eval.runs.folder.run_files import LABELS, os_errors, whole_lines
+from judge_eval.schema import Scale
 
 GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""
@@ -40,25 +39,42 @@ class Label(Record):
     """Whether it decides a chunk on which people differ."""
     blind: bool = False
     """Whether it was given before the judge's verdict was shown."""
-    given: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    given: Moment = Field(default_factory=lambda: datetime.now(UTC))
 
 
-def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
-    """Read the label of each chunk: the decision if there is one, else the one that most people gave."""
-    # A chunk on which people differ, without a decision and without a majority, has none.
-    from judge_eval.data.labels import agreed_label
+def given_labels(folder: Path, relevant: int, scale: Scale | None = None) -> dict[tuple[str, str], Label]:
+    """Read the label of each chunk; those on which people are split (see `split_labels`) are not in it."""
+    return split_labels(folder, relevant, scale)[0]
 
-    labels = dict[tuple[str, str], Label]()
-    for key, of_people in people_labels(folder).items():
+
+def split_labels(
+    folder: Path, relevant: int, scale: Scale | None = None
+) -> tuple[dict[tuple[str, str], Label], dict[tuple[str, str], tuple[int, int]]]:
+    """Read the label that people agree on for each chunk, and the grades of each chunk on which they are split.
+
+    `relevant` is the least label that counts as relevant (see `judge_eval.data.labels.agreed_label`), `scale` what all
+    labels must be on.
+    """
+    from judge_eval.data.labels import agreed_label, tied_grades
+
+    labels, ties = dict[tuple[str, str], Label](), dict[tuple[str, str], tuple[int, int]]()
+    for key, of_people in people_labels(folder, scale).items():
         graded = [(label.label, label.final) for label in of_people if label.label is not None]
-        grade = agreed_label([grade for grade, _ in graded], [grade for grade, final in graded if final])
+        grades = [grade for grade, final in graded if not final]
+        grade = agreed_label(grades, relevant, [grade for grade, final in graded if final])
         if grade is not None:
             labels[key] = next(label for label in reversed(of_people) if label.label == grade)
-    return labels
+        elif grades:
+            ties[key] = tied_grades(grades)
+    return labels, ties
 
 
-def people_labels(folder: Path) -> dict[tuple[str, str], list[Label]]:
-    """Read all labels of each chunk: the last one of each person, and the last decision."""
+def people_labels(folder: Path, scale: Scale | None = None) -> dict[tuple[str, str], list[Label]]:
+    """Read all labels of each chunk: the last one of each person, and the last decision.
+
+    Raises:
+        RunError: A line is not a label, or not on the scale, if one is given.
+    """
     path = folder / LABELS
     labels: dict[tuple[str, str], dict[str | None, Label]] = {}
     if not os.path.lexists(path):
@@ -70,6 +86,8 @@ def people_labels(folder: Path) -> dict[tuple[str, str], list[Label]]:
             raise RunError(f"not a label: {error}", file=path, line=number) from None
         except ValueError:
             raise RunError("not a label; the file was changed or damaged", file=path, line=number) from None
+        if scale is not None and label.label is not None and label.label not in scale.grades:
+            raise RunError(f"label {label.label} is not on the run's scale {scale.span}", file=path, line=number)
         by_person = labels.setdefault((label.trace_id, label.chunk_id), {})
         by_person.pop(name := None if label.final else label.by, None)
         if label.label is not None:
@@ -108,33 +126,20 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 
 def with_labels(run: AnyRun) -> AnyRun:
     """Return the run with later labels in place of those of its dataset."""
-    labels = {key: label.label or 0 for key, label in given_labels(run.folder).items()} if run.folder else {}
+    if run.folder is None:
+        return run
+    scale = scale_of(run)
+    labels = {key: label.label or 0 for key, label in given_labels(run.folder, scale.relevant, scale).items()}
     return run.replace(results=Labelled(run.results, labels)) if labels else run
 
 
-class Labelled(Sequence[TraceResult]):
+class Labelled(ChangedResults):
     """Results with other labels, which replace theirs as they are read."""
 
     def __init__(self, results: Sequence[TraceResult], labels: GivenLabels) -> None:
-        self.plain, self.labels = results, labels
+        super().__init__(results, lambda plain: [self._label(result) for result in plain])
+        self.labels = labels
         self._traces = {trace_id for trace_id, _ in labels}
-
-    def __len__(self) -> int:
-        return len(self.plain)
-
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:  # type: ignore[override]
-        if isinstance(index, slice):
-            return [self._label(result) for result in self.plain[index]]
-        return self._label(self.plain[index])
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        return map(self._label, self.plain)
-
-    def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        """Yield the results at many places; see `Run.results_at`."""
-        if isinstance(self.plain, ReadsMany):
-            return map(self._label, self.plain.at(places, calls))
-        return (self._label(self.plain[place]) for place in places.tolist())
 
     def _label(self, result: TraceResult) -> TraceResult:
         if result.trace_id not in self._traces:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from judge_eval.errors import NEVER_ASKED
+from judge_eval.errors import NEVER_ASKED, NO_FAILURE
 from judge_eval.record import AsWritten, PlainObject, Record, Shown, trusted
 from judge_eval.runs.folder.run_files import RESULTS
 from judge_eval.safe_text import printable, shortened
@@ -74,8 +74,8 @@ class TraceResult(Shown, Record):
 
     @property
     def failed(self) -> int:
-        """How many chunks have no verdict."""
-        return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
+        """How many chunks lack a verdict that they should have."""
+        return sum(outcome.kind == "no_verdict" and outcome.why != NO_FAILURE for outcome in self.outcomes)
 
     def unsupported(self, imported: bool) -> int:
         """Count the relevant verdicts that rest on no quote found in their chunk, of judges that quote.
@@ -239,6 +239,19 @@ class Reranking(Record):
     """How many of these traces have no relevant chunk."""
 
 
+class Unanswerable(Record):
+    """What was retrieved for the questions of which the dataset says that nothing answers them."""
+
+    traces: int = Field(ge=1)
+    empty: int = Field(ge=0)
+    """For how many of them nothing was retrieved: all that a retriever can do right."""
+    chunks: int = Field(ge=0)
+    """Retrieved for them together."""
+    accepted: int | None = Field(default=None, ge=0)
+    """How many have a chunk that the judge calls relevant: the flag is wrong, or the judge was fooled. None if nobody
+    was asked."""
+
+
 class Shard(Record):
     """Which part of a dataset a run judged."""
 
@@ -280,6 +293,47 @@ class ClaimsOrigin(Record):
     """64 hexadecimal digits over what it says."""
 
 
+class Retrieval(Record):
+    """How the chunks of a run were retrieved: by a function that the user named."""
+
+    retriever: str
+    """`module:function`, or the class of an object."""
+    questions: int = Field(ge=1)
+    failed: int = Field(default=0, ge=0)
+    """Questions for which it raised an error; they have no trace, and the run is incomplete."""
+    failures: tuple[str, ...] = ()
+    """The first five of them, each as `id: error`."""
+    seconds: tuple[float, float] | None = None
+    """The median and the 95th percentile of its calls that returned."""
+
+
+class CorpusSearch(Record):
+    """What was searched in a corpus for the questions for which a run retrieved nothing relevant."""
+
+    run: str
+    """The id of the run."""
+    name: str
+    """What people call it."""
+    corpus: str
+    """The corpus as it was named."""
+    chunks: int = Field(ge=1)
+    """How many chunks with text it has."""
+    depth: int = Field(ge=1)
+    """How many chunks at most were taken for a question, of those that the run did not judge."""
+    lost: int = Field(ge=1)
+    """For how many questions of the run, without a failed verdict, nothing relevant was retrieved."""
+    drawn: int = Field(ge=1)
+    """How many of them were searched for: all, or a random sample."""
+    open: int = Field(default=0, ge=0)
+    """Questions without a relevant chunk that have a failed verdict; they were left out."""
+    references: int = Field(default=0, ge=0)
+    """For how many of those drawn the reference was searched with the question."""
+    answered: int = Field(default=0, ge=0)
+    """Questions with a relevant chunk that were searched for too: all, or a random sample."""
+    answered_found: int = Field(default=0, ge=0)
+    """For how many of these the search brings a chunk that the run called relevant among its first `depth`."""
+
+
 class Dataset(Record):
     """Which traces a run judged."""
 
@@ -292,6 +346,10 @@ class Dataset(Record):
     """Invalid records left out because the caller asked for it."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of its records, each with how many."""
+    retrieval: Retrieval | None = None
+    """How its chunks were retrieved; None if the data brought them."""
+    search: CorpusSearch | None = None
+    """What was searched, if the chunks are those that another run may have missed."""
     path: str | None = None
     limit: int | None = None
     seed: int | None = None
@@ -299,6 +357,18 @@ class Dataset(Record):
     """The part of the dataset that this run judged; digest and counts are those of the whole."""
     claims: ClaimsOrigin | None = None
     """The file that the claims of its traces came from; None where they bring them, or were split."""
+
+
+class FailureExample(Record):
+    """The most frequent reason of failed verdicts, and the first chunk in the order of the data that has it."""
+
+    why: str
+    detail: str
+    """What happened to this chunk, cut to 200 characters."""
+    trace_id: str
+    chunk_id: str
+    count: int = Field(ge=1)
+    """How many verdicts failed for this reason; details that differ only in what they quote or count are one reason."""
 
 
 class Tally(Record):
@@ -310,6 +380,8 @@ class Tally(Record):
     failed_traces: int = 0
     failures: dict[str, int] = Field(default_factory=dict)
     """Failed verdicts by reason."""
+    example: FailureExample | None = None
+    """The most frequent reason in detail; None if nothing failed."""
     unsupported: int = 0
     """Relevant verdicts whose quote is missing, too short or not in the chunk; the means count them."""
     beyond_total: int = 0
@@ -324,6 +396,11 @@ class Tally(Record):
     """Chunks that read like an earlier one of their trace; each takes a rank of its own."""
     calls: int = 0
     """Completions paid for by this run (all its sessions), unreadable ones included."""
+    killed: int = 0
+    """Sessions that were killed."""
+    lost: int | None = 0
+    """At most so many calls more may have been paid: begun before a session or a worker was killed, and in no
+    figure; None where it is not known."""
     hits: int = 0
     """Requests answered from the cache."""
     input_tokens: int = 0
@@ -383,6 +460,8 @@ class Manifest(Record):
     aggregates: dict[str, Aggregate] = Field(default_factory=dict)
     concentrations: tuple[Concentration, ...] = ()
     """The groups of traces in which failed verdicts concentrate, at the 5% level."""
+    unanswerable: Unanswerable | None = None
+    """What was retrieved for questions that nothing answers; None without such a question. They are in no mean."""
     reranking: Reranking | None = None
     """What a perfect reranker would gain; None if no metric reads grades alone."""
     tally: Tally = Tally()

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from judge_eval.errors import RunError, UnknownNameError
+from judge_eval.errors import DataError, RunError, UnknownNameError
 from judge_eval.files import read_plain
 from judge_eval.record import data_error
 from judge_eval.runs.folder.integrity import ADVICE, check_length, is_as_written
-from judge_eval.runs.folder.journal import AskedTrace, ReadsMany, ResultsFile, later_format
+from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format, results_at
 from judge_eval.runs.folder.records import Aggregate, Manifest, SliceBy, Status, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.safe_text import counted
-from judge_eval.schema import NoVerdict
+from judge_eval.schema import BINARY, NoVerdict, Scale
 
 AnyRun = TypeVar("AnyRun", bound="Run")
 """Run, or what is made of it: a function gives back the kind it was given."""
@@ -127,9 +127,7 @@ class Run:
 
     def results_at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
         """Yield the results at many places, in the order of `places`; without `calls` faster, and with none perhaps."""
-        if isinstance(self.results, ReadsMany):
-            return self.results.at(places, calls)
-        return (self.results[place] for place in places.tolist())
+        return results_at(self.results, places, calls)
 
     def questions(self, places: NDArray[np.int64] | None = None) -> Iterator[AskedTrace]:
         """Yield what each result is about, or those at some places."""
@@ -176,3 +174,12 @@ def read_manifest(folder: Path) -> Manifest:
             raise RunError("written by another version of the format; upgrade judge-eval", file=path) from None
         first = data_error(error) if isinstance(error, ValidationError) else error
         raise RunError(f"not a run's manifest: {first}", file=path) from None
+
+
+def scale_of(run: Run) -> Scale:
+    """Return the scale a run was judged on; raises `DataError` if its manifest holds none that can be read."""
+    scale = run.manifest.judge.get("scale")
+    try:
+        return Scale.parse(scale) if scale is not None else BINARY
+    except DataError as error:
+        raise error.at(file=str((run.folder or Path()) / MANIFEST), field="judge.scale") from None

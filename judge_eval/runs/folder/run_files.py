@@ -1,11 +1,12 @@
 """The files of a run's folder: their names, their lines, the lock on them."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
-from judge_eval.errors import RunError
+from judge_eval.errors import FullDiskError, RunError
 from judge_eval.files import hold, open_plain
 
 MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
@@ -17,6 +18,9 @@ TAKEN = ".taken.jsonl"
 
 MOST_MANIFEST = 64 * 2**20
 """Bytes that a manifest may have: more than any whose breakdown by tag is full."""
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says if there is no room left."""
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
@@ -34,7 +38,8 @@ def os_errors(what: str, file: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(f"{what}: {error.strerror or error}", file=file) from None
+        kind = FullDiskError if error.errno in FULL else RunError
+        raise kind(f"{what}: {error.strerror or error}", file=file) from None
 
 
 @contextmanager

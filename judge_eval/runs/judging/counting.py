@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, Field
 
 from judge_eval.files import read_plain, replacing
 from judge_eval.judges.judge import Judge, is_complete
-from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.llm.stack import Stack
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS, RESULTS
@@ -54,7 +54,7 @@ class Progress(RunCounts):
 class Counting:
     """Counts the outcomes and the calls of a session, on top of those of earlier sessions."""
 
-    def __init__(self, stack: Stack | Stacks, manifest: Manifest, judge: Judge) -> None:
+    def __init__(self, stack: Stack, manifest: Manifest, judge: Judge) -> None:
         self._stack, self._dataset, self._judge = stack, manifest.dataset, judge
         self._open: set[int] = set()
         """The positions of traces that a resume would ask about."""
@@ -73,7 +73,9 @@ class Counting:
     @property
     def status(self) -> Status:
         """The status of a run that has judged all its traces."""
-        return "incomplete" if self._open or self._outcomes.open else "done"
+        retrieval = self._dataset.retrieval
+        lacks = self._open or self._outcomes.open or (retrieval is not None and retrieval.failed)
+        return "incomplete" if lacks else "done"
 
     @property
     def failed(self) -> int:
@@ -119,6 +121,7 @@ class Counting:
             retries=counts.retries,
             dropped=counts.dropped,
             cache=counts.cache,
+            lost=counts.lost,
         )
         return total([self.before, taken])
 
@@ -126,7 +129,7 @@ class Counting:
 _SUMMED = (
     *("traces", "verdicts", "failed_verdicts", "failed_traces", "fewer_votes", "repeated"),
     *("unsupported", "beyond_total"),
-    *("calls", "hits", "input_tokens", "output_tokens"),
+    *("calls", "killed", "hits", "input_tokens", "output_tokens"),
 )
 
 
@@ -135,11 +138,13 @@ def total(tallies: Sequence[Tally]) -> Tally:
     fields: dict[str, Any] = {name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED}
     for name in ("failures", "stages", "retries", "cache"):
         fields[name] = total_counts(getattr(tally, name) for tally in tallies)
+    lost = [tally.lost for tally in tallies]
     costs = [0.0 if tally.cost is None and not tally.calls else tally.cost for tally in tallies]
     return Tally(
         **fields,
         beyond=tuple(name for tally in tallies for name in tally.beyond)[:MOST_NAMED],
         cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+        lost=None if None in lost else sum(number for number in lost if number is not None),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
         served=served_names(tally.served for tally in tallies),
     )
@@ -158,16 +163,21 @@ _MOST = 4096
 """Bytes that the file may have."""
 
 
-class ProgressFile(RunCounts):
+class RunProgress(RunCounts):
+    """How far a run is that is judged, as its process tells other processes."""
+
+    rate: float | None = Field(default=None, ge=0)
+    """Chunks judged in a second, lately; None where it is not known yet."""
+    left: float | None = Field(default=None, ge=0)
+    """Seconds until the last trace is judged, at the rate of late; None where it is not known."""
+
+
+class ProgressFile(RunProgress):
     """The progress of a run that is being judged: `progress.json`."""
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     at: AwareDatetime
     """When it was written."""
-    rate: float | None = Field(default=None, ge=0)
-    """Chunks judged in a second, lately; None where it is not known yet."""
-    left: float | None = Field(default=None, ge=0)
-    """Seconds until the last trace is judged, at the rate of late; None where it is not known."""
 
 
 def write_progress(folder: Path, progress: ProgressFile) -> None:

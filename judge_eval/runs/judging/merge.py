@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
@@ -20,7 +21,7 @@ from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, os_errors
 from judge_eval.runs.judging.counting import total
 from judge_eval.runs.judging.start import folder_name
 from judge_eval.runs.scoring.aggregate import figures
-from judge_eval.runs.scoring.outcomes import MOST_NAMED
+from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.spelling import option
@@ -61,10 +62,10 @@ def merge(
     with os_errors("cannot be written", folder):
         folder.mkdir(parents=True)
         try:
-            index, beyond = _write(runs, shard, folder / RESULTS)
+            index, named = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
             manifest = manifest.replace(
-                tally=manifest.tally.replace(beyond=beyond), **figures(index, scorer, first.intervals)
+                tally=manifest.tally.replace(**named), **figures(index, scorer, first.intervals)
             )
             manifest = finished_manifest(manifest, folder)
             # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
@@ -142,12 +143,12 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> tuple[Index, tuple[str, ...]]:
+def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> tuple[Index, dict[str, Any]]:
     manifest = runs[0][1]
     key, offset, before = manifest.intervals.cluster, 0, -1
     index = Index(manifest.metrics, key)
     beyond = {name for _, shard_manifest in runs for name in shard_manifest.tally.beyond}
-    first: list[str] = []
+    first, failed = list[str](), OutcomeCounts(manifest.imported)
     with path.open("wb") as file:
         for position, line, number, source in heapq.merge(*map(_lines, runs), key=itemgetter(0)):
             if position == before:
@@ -159,6 +160,8 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
             index.add(result, offset, len(line))
             if len(first) < MOST_NAMED and result.trace_id in beyond:
                 first.append(result.trace_id)
+            if result.failed:
+                failed.add(result)
             file.write(line)
             offset += len(line)
         file.flush()
@@ -166,7 +169,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
     wanted = (shard or manifest.dataset).traces
     if len(index) != wanted:
         raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {wanted}")
-    return index, tuple(first)
+    return index, {"beyond": tuple(first), "example": failed.example}
 
 
 def _lines(run: tuple[Path, Manifest]) -> Iterator[tuple[int, bytes, int, Path]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,8 @@ from judge_eval.data.remarks import Remarks, ScoreOrder
 from judge_eval.engine import Engine, Item, Judged, Source
 from judge_eval.errors import DataError, JudgeEvalError, MetricError, RunError
 from judge_eval.judges.judge import Judge
-from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.llm.options import Otel
+from judge_eval.llm.stack import Stack
 from judge_eval.record import trusted
 from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_folder, read_notes
 from judge_eval.runs.folder.records import FORMAT, JUDGED, Manifest, Status, Tally, TraceResult
@@ -36,7 +37,7 @@ class Driver(AbstractAsyncContextManager[Any], Protocol):
     """Runs a session's plans in place of the engine, such as over many machines."""
 
     @property
-    def stack(self) -> Stack | Stacks | None:
+    def stack(self) -> Stack | None:
         """The stack that answers and counts its calls; None for the evaluator's own."""
         ...
 
@@ -58,7 +59,7 @@ class RunContext:
     """Who judges, and how calls are made."""
 
     judge: Judge
-    stack: Stack | Stacks
+    stack: Stack
     scorer: Scorer
     concurrency: int
     """How many calls may be under way."""
@@ -108,15 +109,24 @@ def results_of(block: Sequence[Judged], scorer: Scorer, failed: list[MetricError
     ]
 
 
+def emit(results: Sequence[TraceResult], otel: Otel) -> None:
+    """Emit the scores of results as telemetry, if the user turned it on."""
+    if otel != "off":
+        from judge_eval.runs.judging.telemetry import emit_scores
+
+        emit_scores(results, content=otel == "content")
+
+
 class PriorTally:
     """What a run had paid when it was killed: by its notes, and by the rows after the last note.
 
     Without notes (of a run that was pulled) the manifest's tally covers the requests of the
-    first rows; the others count as calls.
+    first rows; the others count as calls, and what was lost is not known.
     """
 
     def __init__(self, folder: Path, tally: Tally) -> None:
         self._notes, self._tally = read_notes(folder), tally
+        self._open: int | None = None
         self._covered = tally.calls + tally.hits
         self._rest = Tally()
         self._keys: dict[int, frozenset[tuple[str, str]]] = {}
@@ -135,14 +145,20 @@ class PriorTally:
             input_tokens=self._rest.input_tokens + sum(call.input_tokens for call in beyond),
             output_tokens=self._rest.output_tokens + sum(call.output_tokens for call in beyond),
         )
-        while self._notes and self._notes[0][0] <= end:
-            self._tally, self._rest, self._covered = self._notes.pop(0)[1], Tally(), 0
+        self._take_notes(end)
+
+    def _take_notes(self, end: int) -> None:
+        while self._notes and self._notes[0].size <= end:
+            _, self._tally, self._open = self._notes.pop(0)
+            self._rest, self._covered = Tally(), 0
 
     def tally(self, context: RunContext) -> Tally:
-        """Return what was paid in all."""
+        """Return what was paid in all, and the most that is not counted."""
+        self._take_notes(0)  # of a run without a row
         rest = self._rest
+        lost = None if self._open is None else max(0, self._open - rest.calls)
         cost = context.stack.cost_of(rest.input_tokens, rest.output_tokens) if rest.calls else 0.0
-        return total([self._tally, rest.replace(cost=cost)])
+        return total([self._tally, rest.replace(cost=cost, killed=1, lost=lost)])
 
 
 class EarlierRows:
@@ -242,9 +258,10 @@ class RunSession:
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         async with publishing(self.folder, self._progress), self._telling_of_waits():
             try:
-                async with engine:
-                    async for block in engine.results(source):
-                        yield self._keep(block)
+                with self._noting_begins():
+                    async with engine:
+                        async for block in engine.results(source):
+                            yield self._keep(block)
             except BaseException as error:
                 self._keep(engine.take(), quietly=True)
                 failed, journal = isinstance(error, Exception), self.journal
@@ -285,9 +302,30 @@ class RunSession:
         taken = self._counting.taken()
         return bool(len(self._index) or taken.calls or taken.hits)
 
+    @contextmanager
+    def _noting_begins(self) -> Iterator[None]:
+        """Have each request noted before it is sent."""
+        if self.journal is None:
+            yield
+            return
+        counters = self.context.stack.counters
+        for counter in counters:
+            counter.on_begin.append(self.journal.begin)
+        try:
+            yield
+        finally:
+            for counter in counters:
+                counter.on_begin.remove(self.journal.begin)
+
+    @property
+    def _in_flight(self) -> int | None:
+        """How many requests are in flight; None if others make them."""
+        counters = self.context.stack.counters
+        return sum(counter.in_flight for counter in counters) if counters else None
+
     def _progress(self) -> Progress:
         if self.journal is not None:
-            self.journal.note(self._counting.taken())
+            self.journal.note(self._counting.taken(), self._in_flight)
         return self._counting.progress(self.folder)
 
     @asynccontextmanager
@@ -333,7 +371,7 @@ class RunSession:
         results = results_of(block, self.context.scorer, undefined)
         try:
             if self.journal is not None:
-                self.journal.append(results, self._counting.taken())
+                self.journal.append(results, self._counting.taken(), self._in_flight)
             else:
                 for result in results:
                     self._remember(result)
@@ -343,10 +381,7 @@ class RunSession:
             raise
         for result in results:
             self._counting.add(result)
-        if self.context.stack.otel != "off":
-            from judge_eval.runs.judging.telemetry import emit_scores
-
-            emit_scores(results, content=self.context.stack.otel == "content")
+        emit(results, self.context.stack.otel)
         if self.watch is not None:
             self.watch(self._counting.progress(self.folder))
         if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:

@@ -19,15 +19,15 @@ from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.files.tables import Row
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import DatasetReading, ReadRow, RowReader, admitted, read_memory
-from judge_eval.data.remarks import OnRemark, Place, Remarks, ScoreOrder, TraceIds
-from judge_eval.data.remote import is_url, local_copy
+from judge_eval.data.reading import DatasetReading, ReadRow, RowReader, admitted, is_url, local_copy, read_memory
+from judge_eval.data.remarks import OnRemark, Place, Remarks, ScoreOrder, TraceIds, label_above
 from judge_eval.data.shapes.chunks import has_no_passage
+from judge_eval.data.spreadsheets import MISSING
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted, public_url, type_of
-from judge_eval.schema import Trace
+from judge_eval.schema import BINARY, Scale, Trace
 from judge_eval.spelling import option
 from judge_eval.user_text import check_text
 
@@ -83,6 +83,34 @@ class PassageCheck:
             raise DataError(fault, file=name)
 
 
+class WordCheck:
+    """Refuses questions and references that read `nan`, as a missing value does that was turned into text."""
+
+    def __init__(self, reader: ReadOptions | None) -> None:
+        self._keep = reader is not None and reader.keep_words
+        self._count = dict.fromkeys(("question", "reference"), 0)
+        self._words = {what: dict[str, str]() for what in self._count}
+        self._hits = dict.fromkeys(self._count, 0)
+
+    def add(self, trace: Trace) -> None:
+        """Count a trace that was read from data."""
+        for what, text in (("question", trace.query), ("reference", trace.reference)):
+            self._count[what] += text is not None
+            if text is not None and len(text) < 10 and text.strip().casefold() in MISSING:
+                self._hits[what] += 1
+                self._words[what].setdefault(text.strip(), trace.id)
+
+    def check(self, name: str | None = None) -> None:
+        """Check what was counted."""
+        for what, hits in self._hits.items():
+            if hits and not self._keep:
+                words = " or ".join(f"`{word}`" for word in self._words[what])
+                first = next(iter(self._words[what].values()))
+                fault = f"{hits} of {counted(self._count[what], what)} read {words}, the first in trace {first!r}"
+                ways = f"leave out what is missing, or keep the words with {option('keep_words')}"
+                raise DataError(f"{fault}; {ways}", file=name)
+
+
 TraceCheck: TypeAlias = Callable[[Trace], None]
 """Checks a trace; raises `DataError` if it does not pass."""
 
@@ -99,13 +127,16 @@ async def streamed(
     if reader is not None and reader.group_by is not None:
         raise ConfigError("a stream is read row by row; to group rows (`group_by`) give a list or a frame")
     row_reader, ids, number = RowReader(reader), TraceIds("in row", on_remark), 0
-    passages = PassageCheck(reader, spends)
+    passages, words = PassageCheck(reader, spends), WordCheck(reader)
     async for item in data if isinstance(data, AsyncIterable) else _in_thread(iter(data)):
         row = record_of(item)
         of_item = row_reader.of(number, row_name(number, row=row), row)
         for trace, _ in admitted(of_item, ids, check, on_remark=on_remark):
             passages.add(trace)
             passages.check()
+            if not isinstance(row, Trace):
+                words.add(trace)
+                words.check()
             yield trace
         number += 1
     try:
@@ -165,7 +196,7 @@ class Replayable:
 
     The survey reads everything once, so that an invalid record is found before any call is paid for. `reads`
     starts reading; `path` is of a file, `memory` are rows in memory. If judging may cost anything (`spends`),
-    texts that look like ids are refused.
+    texts that look like ids are refused. A label above the `scale` of a graded judge is remarked on.
     """
 
     def __init__(
@@ -179,6 +210,7 @@ class Replayable:
         memory: MemoryRows | None,
         claims: ClaimsFile | None,
         spends: Callable[[], bool],
+        scale: Scale,
     ) -> None:
         self._shard: Shard | None = None
         if selection.shard is not None:
@@ -188,7 +220,7 @@ class Replayable:
             self._shard = Shard(index=index, count=count)
         self._reads, self._selection, self._name, self._path, self._memory = reads, selection, name, path, memory
         self._check = check if claims is None else lambda trace: check(claims.fill(trace))
-        self._claims, self._spends = claims, spends
+        self._claims, self._spends, self._scale = claims, spends, scale
         self.input: InputRows | None = None
         self._chosen: frozenset[int] | None = None
         self._digests = b""
@@ -210,17 +242,23 @@ class Replayable:
             chosen = random.Random(how.seed).sample(range(count), min(how.limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
         fingerprint, passages, order = Fingerprint(), PassageCheck(how.reader, self._spends), ScoreOrder()
+        words, from_data = WordCheck(how.reader), self._memory is None or self._memory.is_table
         traces = chunks = 0
         places = array("q")
         for trace, row in self._taken(note, remarks.add):
             fingerprint.add(trace)
             passages.add(trace)
             order.add(trace)
+            if (above := label_above(trace, self._scale)) is not None:
+                remarks.add(above, row.line if row.number is None else row.number)
+            if from_data:  # else somebody made a `Trace` of it
+                words.add(trace)
             places.append(row.number or 0)
             if self._shard is not None and self._in_shard(trace):
                 traces += 1
                 chunks += len(trace.chunks)
         passages.check(self._name)
+        words.check(self._name)
         self._digests = bytes(fingerprint.digests)
         grouped = how.reader is not None and how.reader.group_by is not None
         if self._memory is not None and self._memory.is_table and not grouped:  # so results can stand beside the rows
@@ -284,7 +322,11 @@ def _stamp(path: str | None) -> tuple[int, int] | None:
 
 
 def replayable(
-    data: Traces, check: TraceCheck, selection: Selection, spends: Callable[[], bool] = lambda: False
+    data: Traces,
+    check: TraceCheck,
+    selection: Selection,
+    spends: Callable[[], bool] = lambda: False,
+    scale: Scale = BINARY,
 ) -> Replayable | None:
     """Return a source (also a folder or URL) that can be read twice; None for a stream."""
     claims, reader = selection.claims, selection.reader
@@ -315,6 +357,8 @@ def replayable(
         def reads(on_remark: OnRemark) -> Iterable[ReadRow]:  # noqa: ARG001
             return read_memory(table, reader) if kept is None else kept
 
-    source = Replayable(reads, check, selection, name=name, path=shown, memory=memory, claims=claims, spends=spends)
+    source = Replayable(
+        reads, check, selection, name=name, path=shown, memory=memory, claims=claims, spends=spends, scale=scale
+    )
     weakref.finalize(source, resources.close)  # both readings are of one copy
     return source

@@ -14,7 +14,7 @@ from judge_eval.record import Record
 from judge_eval.runs.columns.parquet import foreign_row
 from judge_eval.runs.folder import integrity
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
-from judge_eval.runs.folder.labels import given_labels
+from judge_eval.runs.folder.labels import people_labels
 from judge_eval.runs.folder.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, read_manifest
 from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, whole_lines
@@ -243,7 +243,7 @@ def _beside(folder: Path, manifest: Manifest | None) -> Iterator[Finding]:
             yield Finding(file=path.name, what="it is a link, which is never followed")
     if not (folder / LABELS).is_symlink():
         try:
-            given_labels(folder)
+            people_labels(folder, None if manifest is None else scale_of(Run(manifest, (), folder)))
         except RunError as error:
             lines = None if error.line is None else (error.line, error.line)
             yield Finding(file=LABELS, lines=lines, what=error.message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
 from judge_eval.errors import RunError, advise
 from judge_eval.files import hold, open_plain
 from judge_eval.runs.folder.records import Manifest, Shard
@@ -108,9 +108,14 @@ def find_run_in(name: str, root: Path, say: Callable[[str], None] | None = None,
         return bring_run(hits[0])
     if hits:
         raise RunError(f"{name!r} is the start of {len(hits)} run ids in {place}; give more characters")
-    for folder, error in listing(root).unreadable:
+    unreadable = listing(root).unreadable
+    for folder, error in unreadable:
         if folder.name == name:
             raise error
+    if name == "latest" and unreadable:
+        folder, error = unreadable[0]
+        why = f"{folder.name}: {error.message_for(lambda _: '').removeprefix(': ')}"
+        raise RunError(f"no run 'latest' in {place}: none of {len(unreadable)} can be read, such as {why}")
     if name == "latest":
         raise RunError(f"no run 'latest' in {place}: it holds none yet; `judge-eval run DATA` makes one")
     known = [manifest.id[:8] for _, manifest in runs]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.ranges import check_ranges

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from judge_eval.data.remote import error_text, file_system
+from judge_eval.data.reading import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, read_plain, replacing
 from judge_eval.runs.folder.integrity import check_results

@@ -20,8 +20,8 @@ from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import ROUNDING, ends
 from judge_eval.ranges import ValueLimits
 from judge_eval.runs.folder import records
-from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.lines import GradedTrace
 from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats import breakdown, holm, imbens_manski
@@ -45,17 +45,36 @@ def fill_clusters(clusters: Sequence[str | None]) -> list[tuple[int, str]] | Non
 
 def figures(index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS) -> dict[str, Any]:
     """Return the fields of a manifest that follow from the scores of its traces."""
+    answered = index.answered()
     return {
-        "aggregates": aggregate_all(index, scorer, intervals),
-        "concentrations": concentrations(index),
-        "reranking": perfect_reranking(index, scorer),
+        "aggregates": aggregate_all(answered, scorer, intervals),
+        "concentrations": concentrations(answered),
+        "unanswerable": unanswerable(index, scorer),
+        "reranking": perfect_reranking(answered, scorer),
     }
+
+
+def unanswerable(index: Index, scorer: Scorer) -> records.Unanswerable | None:
+    """Return what was retrieved for the questions that nothing answers; None without such a question."""
+    rows = sorted(index.unanswerable)
+    if not rows:
+        return None
+    grades, starts = np.array(index.grades, dtype=np.int8), index.starts
+    sizes = np.diff(starts)[rows]
+    best = [int(grades[starts[row] : starts[row + 1]].max(initial=-1)) for row in rows]
+    return records.Unanswerable(
+        traces=len(rows),
+        empty=int((sizes == 0).sum()),
+        chunks=int(sizes.sum()),
+        accepted=sum(grade >= scorer.scale.relevant for grade in best) if max(best) >= 0 or not sizes.any() else None,
+    )
 
 
 def aggregate_all(
     index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS
 ) -> dict[str, records.Aggregate]:
-    """Aggregate every metric of an index, by name."""
+    """Aggregate every metric of an index, by name, over the traces that are in means."""
+    index = index.answered()
     grades = np.array(index.grades, dtype=np.int8)
     expected = expected_scores(scorer, index.open, grades, index.starts)
     share = float((grades < 0).mean()) if grades.size else 0.0
@@ -135,9 +154,17 @@ class FilledColumn:
         place = rows if column is None else (rows, column)
         return FilledColumn(self.value[place], self.low[place], self.high[place])
 
+    def spread(self, rows: NDArray[np.int64], length: int) -> FilledColumn:
+        """Put the values at some rows of a longer column, whose other rows have none."""
+        made = [np.full(length, np.nan) for _ in range(3)]
+        for column, values in zip(made, (self.value, self.low, self.high), strict=True):
+            column[rows] = values
+        return FilledColumn(*made)
+
 
 def filled_columns(index: Index, scorer: Scorer) -> dict[str, FilledColumn]:
-    """Fill what failed verdicts leave open of the scores in an index, by metric."""
+    """Fill what failed verdicts leave open of the scores in an index, by metric, over the traces that are in means."""
+    index = index.answered()
     expected = expected_scores(scorer, index.open, np.array(index.grades, dtype=np.int8), index.starts)
     columns = {}
     for name in scorer.names:

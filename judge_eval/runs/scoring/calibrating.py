@@ -48,6 +48,8 @@ class FittedThreshold(Record):
     """A least relevant grade, chosen on one half of the labelled traces."""
 
     grade: int = Field(ge=1)
+    probability: float | None = Field(default=None, ge=0, le=1)
+    """The least probability that counts as relevant, if the scale has two grades and the threshold is of these."""
     objective: str
     """What it was chosen by."""
     held_out: dict[str, Figure]
@@ -106,6 +108,8 @@ class JudgeCalibration(Record):
         fields: dict[str, JsonValue] = {"digest": digest_json(self.model_dump(mode="json"))}
         if self.threshold is not None:
             fields["threshold"] = self.threshold.grade
+            if self.threshold.probability is not None:
+                fields["probability"] = self.threshold.probability
         if self.probabilities is not None:
             fields["method"] = self.probabilities.method
         return {**fields, "run": self.run, "labels": self.labels, "traces": self.traces}

@@ -70,16 +70,6 @@ class MissedClaim(Record):
     traces: tuple[str, ...]
     """The first of the traces that miss it."""
 
-    @property
-    def frequency(self) -> str:
-        """How often it is missed: `in 3 of 4 traces (1 partly covered; 1 more not known)`."""
-        notes = [f"{self.counts.partly} partly covered"] if self.counts.partly else []
-        notes += [f"{self.counts.unknown} more not known"] if self.counts.unknown else []
-        known = self.counts.known
-        return f"in {self.counts.missed} of {known} trace{'s' if known != 1 else ''}" + (
-            f" ({'; '.join(notes)})" if notes else ""
-        )
-
 
 class TagCover(Record):
     """The claims of the traces of one tag."""
@@ -108,19 +98,6 @@ class ClaimsMissed(Record):
     """These, by the share of their traces that miss them, then by how many do; at most `LISTED_CLAIMS`."""
     tags: tuple[TagCover, ...]
     """By tag, what is covered least first; at most those of `MOST_TAGS` tags."""
-
-    @property
-    def sentence(self) -> str:
-        """What is covered, in words."""
-        counts, vital = self.counts, self.vital
-        covered = f"{counts.covered:,} of {counts.known:,} claims covered"
-        notes = [f"vital: {vital.covered:,} of {vital.known:,}"]
-        notes += [f"{counts.partly:,} partly covered"] if counts.partly else []
-        notes += [f"{counts.unknown:,} more not known, as verdicts are missing"] if counts.unknown else []
-        notes += [f"{self.contradicted:,} contradicted by a chunk"] if self.contradicted else []
-        notes += [f"{_traces(self.without_claims)} without a claim"] if self.without_claims else []
-        notes += [f"{_traces(self.not_judged)} not judged by claims"] if self.not_judged else []
-        return f"{covered} ({'; '.join(notes)})"
 
 
 def missed_claims(results: Iterable[TraceResult]) -> ClaimsMissed | None:
@@ -200,7 +177,3 @@ class _Tallied:
     vital: bool
     covers: Counter[Cover] = field(default_factory=Counter)
     traces: list[str] = field(default_factory=list)
-
-
-def _traces(count: int) -> str:
-    return f"{count:,} trace{'s' if count != 1 else ''}"

@@ -7,11 +7,12 @@ import numpy as np
 
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.record import Record
+from judge_eval.runs.folder.changed import blocks
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, filled_columns, limits_of
-from judge_eval.runs.scoring.rescore import blocks, scale_of, scored_again
+from judge_eval.runs.scoring.rescore import scale_of, scored_again
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats import compare_paired
 from judge_eval.stats.figure import Figure
@@ -121,7 +122,6 @@ def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetr
             ends=((old.low, old.high), (new.low, new.high)),
             clusters=fill_clusters([before.clusters[row] for row in counted.tolist()]),
             limits=limits_of(name, old.low, old.high, new.low, new.high),
-            permutations=1,
             planning=False,
         )
         yield RerankedMetric(

@@ -1,47 +1,37 @@
-"""Other metrics, another threshold or calibrated probabilities over the verdicts of a run."""
+"""The verdicts of a run scored again: other metrics, another threshold, probabilities, what failures leave open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from judge_eval.confidence import WITH_CONFIDENCE
+from judge_eval.conversation import with_history
 from judge_eval.digest import digest_parts
-from judge_eval.errors import ConfigError, DataError, MetricError
+from judge_eval.errors import ConfigError, DataError, MetricError, UnknownNameError
 from judge_eval.metrics import Metric
 from judge_eval.registry import stages_of
 from judge_eval.runs.columns.table_reader import keep_table, verdict_table
-from judge_eval.runs.folder.graded import ABSTAINS
+from judge_eval.runs.columns.verdict_table import VerdictTable
+from judge_eval.runs.folder.changed import ChangedResults
 from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.lines import ABSTAINS, GradedTrace
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
-from judge_eval.runs.folder.run_files import MANIFEST
-from judge_eval.runs.scoring.aggregate import figures
+from judge_eval.runs.folder.run import scale_of as scale_of
+from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores, figures
 from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import BINARY, Chunk, NoVerdict, Outcome, Scale, Trace, Verdict
+from judge_eval.schema import Chunk, NoVerdict, Outcome, Scale, Trace, Verdict
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from judge_eval.runs.scoring.calibrating import JudgeCalibration
     from judge_eval.stats.probabilities import ProbabilityMap
-
-T = TypeVar("T")
-
-
-def scale_of(run: Run) -> Scale:
-    """Return the scale a run was judged on; raises `DataError` if its manifest holds none that can be read."""
-    scale = run.manifest.judge.get("scale")
-    try:
-        return Scale.parse(scale) if scale is not None else BINARY
-    except DataError as error:
-        raise error.at(file=str((run.folder or Path()) / MANIFEST), field="judge.scale") from None
 
 
 def rescore(
@@ -78,7 +68,7 @@ def rescore(
         ConfigError: Both a threshold and a calibration with another one are given.
     """
     scale = scale_of(run)
-    mapping = None
+    mapping = least = None
     if calibration is not None:
         calibration.check(run.manifest)
         learnt = calibration.threshold.grade if calibration.threshold is not None else scale.relevant
@@ -87,15 +77,18 @@ def rescore(
             raise ConfigError(fault)
         relevant = learnt
         mapping = calibration.probabilities
+        least = None if calibration.threshold is None else calibration.threshold.probability
     if relevant is not None:
         scale = scale.relevant_from(relevant)
     scorer = Scorer(metrics, scale)
     if any(metric.spec.by_claims for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
         scorer = Scorer(metrics, scale, by_claims=True)
     chances = None if reader is None else chances_to_abstain(reader)
-    results = _Rescored(run, scorer, Threshold.moved(run, scorer), mapping, chances)
+    threshold = Threshold.moved(run, scorer)
+    cut = None if least is None else ProbabilityThreshold(least, evidence_required(run))
+    results = ChangedResults(run.results, lambda plain: _rescored(plain, scorer, threshold, mapping, chances, cut))
     chosen = intervals or run.manifest.intervals
-    table = verdict_table(run, (), chosen.cluster) if results.keeps_outcomes else None
+    table = verdict_table(run, (), chosen.cluster) if threshold is None and mapping is None and cut is None else None
     index = Index(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
     likely = False
@@ -105,7 +98,7 @@ def rescore(
         likely = likely or any(o.kind == "verdict" and o.confidence is not None for o in result.outcomes)
     if calibration is not None:
         calibration.check_answers(counts.served)
-    if mapping is not None and not likely:
+    if (mapping or cut) and not likely:
         raise DataError(
             f"no verdict of run {run.name} has a probability to calibrate; judge with {WITH_CONFIDENCE}, "
             "if the server returns token probabilities"
@@ -146,16 +139,14 @@ class Threshold:
             return None
         specs = {name: metric.spec for name, metric in scorer.metrics.items()}
         metrics = tuple(name for name, spec in specs.items() if spec.probabilities and not spec.any_threshold)
-        deciding = [run.manifest.judge, *stages_of(run.manifest.judge).values()][-1]
-        return cls(scale, before, deciding.get("evidence") == "required", metrics)
+        return cls(scale, before, evidence_required(run), metrics)
 
     def decide(self, verdict: Verdict, calibrated: float | None = None) -> Outcome:
         """Apply the threshold to a verdict, by the calibrated probability of relevance if there is one."""
         least = self.scale.relevant
         relevant = verdict.grade >= least
         if relevant and self.required and not verdict.evidence_found:
-            detail = "relevant under this threshold, but no quote of it was found in the chunk"
-            return NoVerdict(chunk_id=verdict.chunk_id, why="unsupported", detail=detail)
+            return _without_evidence(verdict)
         sure = calibrated
         if sure is None and verdict.grade_probabilities is not None:
             sure = min(1.0, sum(verdict.grade_probabilities[least - self.scale.minimum :]))
@@ -167,6 +158,35 @@ class Threshold:
                 f"out, or judge again with {option('relevant', least)}"
             )
         return verdict.replace(relevant=relevant, confidence=sure)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityThreshold:
+    """The least probability that makes a verdict of two grades relevant."""
+
+    least: float
+    required: bool
+    """As of `Threshold`."""
+
+    def decide(self, verdict: Verdict) -> Outcome:
+        """Apply it; a verdict without a probability stays as it is."""
+        if verdict.confidence is None:
+            return verdict
+        relevant = verdict.confidence >= self.least
+        if relevant and self.required and not verdict.evidence_found:
+            return _without_evidence(verdict)
+        return verdict.replace(grade=int(relevant), relevant=relevant)
+
+
+def evidence_required(run: AnyRun) -> bool:
+    """Tell whether relevant verdicts of a run need evidence; of several stages the last judge decides."""
+    deciding = [run.manifest.judge, *stages_of(run.manifest.judge).values()][-1]
+    return deciding.get("evidence") == "required"
+
+
+def _without_evidence(verdict: Verdict) -> NoVerdict:
+    detail = "relevant under this threshold, but no quote of it was found in the chunk"
+    return NoVerdict(chunk_id=verdict.chunk_id, why="unsupported", detail=detail)
 
 
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
@@ -184,85 +204,39 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
     ]
 
 
-class _Rescored(Sequence[TraceResult]):
-    """Results with other scores, computed as they are read."""
+def _rescored(
+    results: Sequence[TraceResult],
+    scorer: Scorer,
+    threshold: Threshold | None,
+    mapping: ProbabilityMap | None,
+    chances: Mapping[bytes, float] | None,
+    cut: ProbabilityThreshold | None = None,
+) -> list[TraceResult]:
+    """Return results with other scores; the verdicts are others under another threshold, or with a mapping."""
+    if chances is not None:
+        results = [result.replace(trace=read_by(result.trace, chances)) for result in results]
+    if threshold is None and mapping is None and cut is None:
+        return scored_again(results, scorer)
+    known = [o.confidence for r in results for o in r.outcomes if o.kind == "verdict" and o.confidence is not None]
+    mapped: Iterator[float] | None = None if mapping is None else iter(mapping.apply(known).tolist())
 
-    def __init__(
-        self,
-        run: Run,
-        scorer: Scorer,
-        threshold: Threshold | None,
-        mapping: ProbabilityMap | None,
-        chances: Mapping[bytes, float] | None,
-    ) -> None:
-        self._run, self._results, self._scorer = run, run.results, scorer
-        self._threshold, self._mapping, self._chances = threshold, mapping, chances
-
-    @property
-    def keeps_outcomes(self) -> bool:
-        """Whether only scores are others."""
-        return self._threshold is None and self._mapping is None
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:  # type: ignore[override]
-        if isinstance(index, slice):
-            return self._score(self._results[index])
-        return self._score([self._results[index]])[0]
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        for block in blocks(self._results, 256):
-            yield from self._score(block)
-
-    def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        """Yield the results at many places; see `Run.results_at`."""
-        for block in blocks(self._run.results_at(places, calls), 256):
-            yield from self._score(block)
-
-    def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
-        if self._chances is not None:
-            results = [result.replace(trace=read_by(result.trace, self._chances)) for result in results]
-        if self.keeps_outcomes:
-            return scored_again(results, self._scorer)
-        mapped = iter(self._mapped(results))
-        decided = [
-            # The parts are of the scale, or the probabilities, that they were judged by.
-            result.replace(outcomes=tuple(self._decide(outcome, mapped) for outcome in result.outcomes), parts={})
-            for result in results
-        ]
-        return scored_again(decided, self._scorer)
-
-    def _mapped(self, results: Sequence[TraceResult]) -> list[float]:
-        confidences = [
-            outcome.confidence
-            for result in results
-            for outcome in result.outcomes
-            if outcome.kind == "verdict" and outcome.confidence is not None
-        ]
-        values: list[float] = [] if self._mapping is None else self._mapping.apply(confidences).tolist()
-        return values
-
-    def _decide(self, outcome: Outcome, mapped: Iterator[float]) -> Outcome:
+    def decide(outcome: Outcome) -> Outcome:
         if outcome.kind == "no_verdict":
             return outcome
         sure = None
-        if self._mapping is not None and outcome.confidence is not None:
+        if mapped is not None and outcome.confidence is not None:
             sure = next(mapped)
             update: dict[str, object] = {"confidence": sure}
-            if self._scorer.scale.binary and outcome.expected_grade is not None:
+            if scorer.scale.binary and outcome.expected_grade is not None:
                 update["expected_grade"] = sure
             outcome = outcome.replace(**update)
-        return outcome if self._threshold is None else self._threshold.decide(outcome, sure)
+        if cut is not None:
+            return cut.decide(outcome)
+        return outcome if threshold is None else threshold.decide(outcome, sure)
 
-
-def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Split an iterable into lists of at most `size` items."""
-    if size < 1:
-        raise MetricError(f"a block must have at least 1 item, got {size}")
-    rest = iter(items)
-    while block := list(islice(rest, size)):
-        yield block
+    # The parts are of the scale, or the probabilities, that they were judged by.
+    decided = [result.replace(outcomes=tuple(map(decide, result.outcomes)), parts={}) for result in results]
+    return scored_again(decided, scorer)
 
 
 def chances_to_abstain(reader: Run) -> dict[bytes, float]:
@@ -295,4 +269,29 @@ def read_by(trace: Trace, chances: Mapping[bytes, float]) -> Trace:
 
 
 def _key(trace: Trace, chunk: Chunk) -> bytes:
-    return digest_parts([trace.query, chunk.title or "", chunk.text])
+    return with_history(digest_parts([trace.query, chunk.title or "", chunk.text]), trace.history)
+
+
+def opened(run: Run, table: VerdictTable) -> FilledColumn:
+    """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
+    failed = table.per_trace(table.grades < 0) > 0
+    rows = np.flatnonzero(np.isnan(table.scores).any(axis=1))
+    if not rows.size:
+        return FilledColumn(table.scores, table.scores, table.scores)
+    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in table.metrics}
+    traces: dict[int, GradedTrace] = {}
+    for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
+        traces[row] = GradedTrace.of(result.trace, result.outcomes)
+        for name, ends in result.bounds.items():
+            if name in bounds:
+                bounds[name][row] = ends
+    expected: dict[int, dict[str, float]] = {}
+    with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
+        scorer = Scorer(table.metrics, scale_of(run))
+        expected = expected_scores(scorer, traces, table.grades, table.starts)
+    incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
+    made = []
+    for place, name in enumerate(table.metrics):
+        wanted = {row: values[name] for row, values in expected.items() if name in values}
+        made.append(FilledColumn.of(table.scores[:, place], bounds[name], wanted, incomplete))
+    return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

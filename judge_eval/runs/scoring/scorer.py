@@ -13,9 +13,10 @@ from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.metric import try_metric
 from judge_eval.metrics.ragged import flatten_numbers
-from judge_eval.runs.folder.graded import GradedTrace, abstentions
+from judge_eval.metrics.words import EvidenceRead
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
-from judge_eval.runs.folder.lines import PoolLine
+from judge_eval.runs.folder.lines import GradedTrace, PoolLine, abstentions
+from judge_eval.runs.scoring.evidence import reading_of_judged
 from judge_eval.safe_text import type_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 from judge_eval.spelling import option
@@ -75,6 +76,8 @@ class Scorer:
         self.scale, self.by_claims = scale, by_claims
         for metric in self.metrics.values():
             try_metric(metric, scale.relevant - scale.minimum, scale.maximum - scale.minimum)
+        self.evidence = [*{each: None for m in self.metrics.values() if (each := m.spec.evidence) is not None}]
+        """What metrics with a cutoff in words ask of: the evidence of claims, or any of relevance."""
         self._reads_abstention = any(metric.spec.reader for metric in self.metrics.values())
         self._faults: dict[tuple[int, int | None, bool, bool, bool], tuple[str | None, str] | None] = {}
         self._by_pool: dict[tuple[str, bool], bool] = {}
@@ -86,6 +89,8 @@ class Scorer:
 
     def check(self, trace: Trace, by_claims: bool | None = None) -> None:
         """Check that a trace has what the metrics need; `by_claims` None takes the scorer's own setting."""
+        if trace.answerable is False:
+            return
         abstains = self._reads_abstention and bool(abstentions(trace) or not trace.chunks)
         by_claims = self.by_claims if by_claims is None else by_claims
         self._check(len(trace.chunks), trace.relevant_total, trace.pool, by_claims, abstains)
@@ -136,6 +141,8 @@ class Scorer:
                     continue
                 error = self._undefined(metric, chunks, total)
                 return None, f"{error}; or leave the metric out"
+            if metric.spec.evidence is not None:
+                continue
             if self._undefined(metric, chunks, total) is None:
                 continue
             if pool and self._undefined(metric, chunks, None, rest=[[]]) is None:
@@ -175,23 +182,39 @@ class Scorer:
         # A metric that the number of relevant chunks cannot serve uses the pool of a trace: the verdicts of what was
         # retrieved, and people's grades of the rest. `failed` collects the errors of metrics that cannot be computed,
         # which then have neither score nor bounds; if None, the first such error is raised.
+        # Questions that nothing answers have neither.
+        rows = [row for row, (trace, _) in enumerate(judged) if trace.answerable is not False]
+        if len(rows) < len(judged):
+            out: list[Scores] = [(dict.fromkeys(self.metrics), {}) for _ in judged]
+            kept = None if claims is None else [claims[row] for row in rows]
+            for row, scores in zip(rows, self.score([judged[row] for row in rows], failed, kept), strict=True):
+                out[row] = scores
+            return out
         graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
-        return self.score_graded(graded, failed, lambda: claims_of_judged(judged, claims))
+        return self.score_graded(
+            graded,
+            failed,
+            lambda: claims_of_judged(judged, claims),
+            lambda: reading_of_judged(judged, claims, self.scale, self.evidence),
+        )
 
     def score_graded(
         self,
         graded: Sequence[GradedTrace],
         failed: list[MetricError] | None = None,
         claims: Callable[[], ClaimTable] | None = None,
+        reading: Callable[[], EvidenceRead] | None = None,
     ) -> list[Scores]:
-        """Score judged traces; see `score`. A metric of claims needs their table."""
+        """Score judged traces; see `score`. A metric of claims needs their table, one in words what has been read."""
         out: list[Scores] = [({}, {}) for _ in graded]
         plain: dict[bool, GradeTable] = {}
+        read = reading() if self.evidence and reading is not None else None
         for name, metric in self.metrics.items():
             try:
                 if metric.spec.claims and True not in plain:
-                    plain[True] = self._table_of(graded, claims=None if claims is None else claims())
-                for rows, table in self._tables(metric, graded, plain):
+                    known = None if claims is None else claims()
+                    plain[True] = self._table_of(graded, claims=known, reading=read)
+                for rows, table in self._tables(metric, graded, plain, read):
                     self._compute(name, metric, table, [out[row] for row in rows])
             except MetricError as error:
                 if failed is None:
@@ -210,14 +233,19 @@ class Scorer:
         plain: dict[bool, GradeTable] = {}
         for name, metric in self.metrics.items():
             with suppress(MetricError):
-                for rows, table in () if metric.spec.claims else self._tables(metric, graded, plain):
+                grades_alone = not (metric.spec.claims or metric.spec.evidence)
+                for rows, table in self._tables(metric, graded, plain) if grades_alone else ():
                     for row, value in zip(rows, metric.expected(table, counts).tolist(), strict=True):
                         if not math.isnan(value):
                             out[row][name] = value
         return out
 
     def _tables(
-        self, metric: Metric, graded: Sequence[GradedTrace], plain: dict[bool, GradeTable]
+        self,
+        metric: Metric,
+        graded: Sequence[GradedTrace],
+        plain: dict[bool, GradeTable],
+        reading: EvidenceRead | None = None,
     ) -> Iterator[tuple[list[int], GradeTable]]:
         # Rows whose pool the metric takes are in a table of their own. `plain` keeps the table of all rows,
         # by whether it has claims.
@@ -236,13 +264,13 @@ class Scorer:
         pooled = [
             row
             for row, trace in enumerate(graded)
-            if not metric.spec.claims
+            if not (metric.spec.claims or metric.spec.evidence)
             and self._on_scale(trace.pool) is not None
             and self._takes_pool(metric, trace.total is not None)
         ]
         if not pooled:
             if metric.spec.claims not in plain:
-                plain[metric.spec.claims] = self._table_of(graded)
+                plain[metric.spec.claims] = self._table_of(graded, reading=reading)
             yield list(range(len(graded))), plain[metric.spec.claims]
             return
         yield pooled, self._table_of([graded[row] for row in pooled], pooled=True)
@@ -258,7 +286,11 @@ class Scorer:
         return self._by_pool[key]
 
     def _table_of(
-        self, graded: Sequence[GradedTrace], pooled: bool = False, claims: ClaimTable | None = None
+        self,
+        graded: Sequence[GradedTrace],
+        pooled: bool = False,
+        claims: ClaimTable | None = None,
+        reading: EvidenceRead | None = None,
     ) -> GradeTable:
         more: dict[str, Any] = {}
         if any(metric.spec.probabilities for metric in self.metrics.values()):
@@ -270,7 +302,8 @@ class Scorer:
         if pooled:
             more["rest"] = [trace.rest for trace in graded]
         totals, ids = [trace.total for trace in graded], [trace.id for trace in graded]
-        return self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
+        table = self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
+        return table if reading is None else replace(table, reading=reading)
 
     @staticmethod
     def _compute(name: str, metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:

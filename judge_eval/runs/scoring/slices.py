@@ -13,8 +13,8 @@ from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import VerdictTable, cluster_codes
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.opened import opened
-from judge_eval.stats import holm, sign_flip_test
+from judge_eval.runs.scoring.rescore import opened
+from judge_eval.stats import holm
 from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
 from judge_eval.stats.distributions import t_ppf, t_sf
 from judge_eval.stats.figures_of_agreement import ratio
@@ -26,13 +26,13 @@ LEAST_DIFFERENCE = 0.05
 """Where a difference of this size could hide, a slice cannot be said to be like the others."""
 DRAWS = 4999
 LARGE = 200
-"""Where the slice and the others have this many traces each, Student's test needs no permutations beside it; changes,
-which are mostly 0, ten times as many."""
+"""Where the slice and the others have this many traces each, Student's test needs no permutations beside it."""
 OfSums: TypeAlias = Callable[[Floats], Floats]
 """A figure as a function of sums over traces, vectorised over the first axis; NaN where it is undefined."""
 SliceTest: TypeAlias = "tuple[SliceFigure, float | None]"
 """A slice with its p before correction, None if it is not tested."""
-SliceVerdict: TypeAlias = Literal["differs", "no difference seen", "cannot say"]
+SliceVerdict: TypeAlias = Literal["differs", "not confirmed", "no difference seen", "cannot say", "not tested"]
+"""`not confirmed`: the interval leaves 0 out, and the p that is corrected for all figures is above .05."""
 
 
 class SliceFigure(Record):
@@ -52,6 +52,11 @@ class SliceFigure(Record):
     p: float | None = None
     """Of no difference, corrected by Holm over all slices and figures that are shown."""
     verdict: SliceVerdict
+    same: tuple[str, ...] = ()
+    """Of a comparison, other names of slices of the same traces: `language en`."""
+    wins: int | None = None
+    """Of a comparison, in how many traces the candidate is better."""
+    losses: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,24 +116,22 @@ def slice_tests(
     kinds: Sequence[Slices],
     clusters: Sequence[Hashable] | None = None,
     *,
-    change: bool = False,
     measure: tuple[Floats, OfSums] | None = None,
     drawn: dict[bytes, Floats] | None = None,
 ) -> list[SliceTest]:
-    """Test each slice against the other traces, or a change of each against 0.
+    """Test each slice against the other traces.
 
     Args:
         figure: What the values are.
         values: One a trace, NaN for none, shape (n,).
         kinds: The slices of each trace.
         clusters: The cluster of each trace; intervals are robust to them (CR1, Student's t).
-        change: Whether the values are differences between two runs, to be tested against 0.
         measure: What to measure in place of the mean: what each trace adds to the sums, and the figure of these.
         drawn: Keeps the sums of random slices for other figures of the same sums.
 
     Student's test of few or lopsided values rejects too often. Where it rejects, the greater p of it and a second test
     counts: random slices of the same size, which are exact if traces are exchangeable (clusters: whole ones of equal
-    size trade their places in and out of the slice); for changes flipped signs.
+    size trade their places in and out of the slice).
     """
     x = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(x)
@@ -140,29 +143,26 @@ def slice_tests(
             inside = kind.inside(name) & there
             rest = there & ~inside
             n, others = int(inside.sum()), int(rest.sum())
-            if not n or (not others and not change):
+            if not n or not others:
                 continue
-            influence, base = np.zeros(len(x)), 0.0
+            influence = np.zeros(len(x))
             mean, influence[inside] = _jackknife(parts[inside], of)
-            if not change:
-                base, moved = _jackknife(parts[rest], of)
-                influence[rest] = -moved
+            base, moved = _jackknife(parts[rest], of)
+            influence[rest] = -moved
             common: dict[str, Any] = {"by": kind.by, "name": name, "figure": figure, "n": n}
             common |= {"mean": defined(mean), "difference": defined(mean - base)}
-            if min(n, n if change else others) < FEWEST or np.isnan(influence).any() or np.isnan(mean - base):
+            if min(n, others) < FEWEST or np.isnan(influence).any() or np.isnan(mean - base):
                 made.append((SliceFigure(**common, verdict="cannot say"), None))
                 continue
             sums = np.bincount(codes[there], weights=influence[there])
-            groups = min(len(np.unique(codes[part])) for part in ((inside,) if change else (inside, rest)))
+            groups = min(len(np.unique(codes[part])) for part in (inside, rest))
             error = math.sqrt(float(sums @ sums) * groups / max(groups - 1, 1)) or 1e-12
             half, t = t_ppf(0.975, groups - 1) * error, abs(mean - base) / error
             blind = minimal_detectable_difference(error, groups - 1) > LEAST_DIFFERENCE
             verdict: SliceVerdict = "cannot say" if blind else "no difference seen"
             ends = mean - base - half, mean - base + half
             p = min(1.0, 2 * t_sf(t, groups - 1))
-            if p <= 0.05 and change and n < 10 * LARGE:
-                p = max(p, sign_flip_test(np.bincount(codes[inside], weights=x[inside]), permutations=DRAWS).p)
-            elif p <= 0.05 and not change and min(n, others) < LARGE:
+            if p <= 0.05 and min(n, others) < LARGE:
                 drawn = {} if drawn is None else drawn
                 if (sums_of := drawn.get(inside.tobytes())) is None:
                     sums_of = drawn[inside.tobytes()] = _permuted(parts[there], inside[there], codes[there])
@@ -210,7 +210,7 @@ def corrected_slices(made: Sequence[SliceTest]) -> list[SliceFigure]:
     out = []
     for each, p in made:
         adjusted = None if p is None else next(corrected)
-        out.append(
-            each.replace(p=adjusted, **({"verdict": "differs"} if adjusted is not None and adjusted <= 0.05 else {}))
-        )
+        if adjusted is not None and each.interval is not None and not each.interval[0] <= 0 <= each.interval[1]:
+            each = each.replace(verdict="differs" if adjusted <= 0.05 else "not confirmed")
+        out.append(each.replace(p=adjusted))
     return out

@@ -105,6 +105,7 @@ def test_an_empty_file_holds_no_trace(tmp_path: Path) -> None:
     assert list(open_dataset(write(tmp_path, ""))) == []
 
 
+@pytest.mark.slow
 def test_only_one_record_is_held(tmp_path: Path) -> None:
     """Memory does not grow with the file."""
     line = json.dumps({"query": "q", "chunks": ["x" * 10_000]}) + "\n"

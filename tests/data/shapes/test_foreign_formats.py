@@ -11,6 +11,7 @@ import pytest
 from judge_eval.data import catalog
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.shapes.shape import keys_of
+from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.schema import Trace
 
 FORMATS = Path(__file__).parents[3] / "fixtures" / "formats"
@@ -169,6 +170,7 @@ def test_every_shape_is_alone_on_its_fixture() -> None:
     elsewhere = {"judge-eval", "qa", "langchain-chain", "llama-index-rag", "ragas-testset"}
     elsewhere |= {"ragchecker", "autorag", "financebench", "crag", "rgb", "squad"}  # test_published_files
     elsewhere |= {"wice", "attributionbench", "nomiracl", "clapnq", "nuggets"}  # test_labelled_sets
+    elsewhere |= {"conversations", "mtrag"}  # test_conversations
     assert {shape for _, shape, _, _ in FILES} | elsewhere == set(catalog.BUILT_IN)
 
 
@@ -211,6 +213,30 @@ def test_trace_trees_are_walked(tmp_path: Path) -> None:
     [trace] = open_dataset(path)
     assert (trace.id, trace.query, trace.answer) == ("o1", "q2", "an answer")
     assert trace.metadata["traceId"] == "t1"
+
+
+def test_ids_of_the_tracing_tools_are_kept(tmp_path: Path) -> None:
+    """What scores need to find their way back is in the metadata; a LangSmith project is no conversation."""
+    [seen, _] = open_dataset(FORMATS / "langfuse_observations.jsonl")
+    ids = {"traceId": "74321e3f4456fc76cf57c78ec475e7fe", "span_id": "484e9f8b19f4de72"}
+    assert ids.items() <= seen.metadata.items()
+    whole = {"id": "t1", "input": "q?", "output": ["text"], "observations": []}
+    (tmp_path / "trace.json").write_text(json.dumps(whole))
+    [trace] = open_dataset(tmp_path / "trace.json")
+    assert trace.metadata["traceId"] == "t1"
+    assert "span_id" not in trace.metadata
+    run = json.loads((FORMATS / "langsmith_traces.jsonl").read_text().splitlines()[0])
+    child = {**run["child_runs"][0], "session_id": "01a1fd47-0000-755c-8fe5-6d5f0e351f27"}
+    (tmp_path / "run.json").write_text(json.dumps([{**run, "child_runs": [child]}]))
+    [trace] = open_dataset(tmp_path / "run.json")
+    assert trace.metadata == {
+        "name": "retrieve",
+        "run_id": child["id"],
+        "trace_id": run["id"],
+        "project_id": child["session_id"],
+        "start_time": child["start_time"],
+    }
+    assert cluster_of(trace, "cluster") == run["id"]
 
 
 def test_reading_imports_no_framework() -> None:

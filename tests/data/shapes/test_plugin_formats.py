@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from judge_eval.data import shapes
 
 PLUGIN = """
@@ -35,6 +37,7 @@ except ConfigError as error:
 """
 
 
+@pytest.mark.slow
 def test_an_installed_package_adds_a_format(tmp_path: Path) -> None:
     """A shape registered under `judge_eval.readers` is recognised, and can be forced by its name."""
     info = tmp_path / "haus-1.0.dist-info"

@@ -265,6 +265,7 @@ def test_closing_and_identity() -> None:
     assert slow.closed == 1
 
 
+@pytest.mark.slow
 def test_the_limits_that_a_server_advertises_pace_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Through all wrappers: a run whose server says what is left is hardly ever told to wait."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+import random
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -255,3 +258,75 @@ def test_whatever_happens(events: list[tuple[str, float, float]], most: int) -> 
         assert pace is None or pace > 0
         assert 1 <= state.window <= most
         assert 0 <= state.in_flight <= most
+
+
+def steady(slots: int, most: int = 256, calls: int = 4000, jitter: float = 0.0) -> tuple[RateController, list[float]]:
+    """Keep a server busy that answers so many calls at a time, each in about a second; return also all windows."""
+    rng = random.Random(slots)
+    state, windows = RateController(RateLimits(most=most, few_slots=True)), []
+    free = [0.0] * slots
+    ends: list[tuple[float, float, int]] = []
+    now, started = 0.0, 0
+    while len(windows) < calls:
+        while not state.admit(100, now):
+            started += 1
+            begin = max(now, heapq.heappop(free))
+            end = begin + 1 + rng.uniform(-jitter, jitter)
+            heapq.heappush(free, end)
+            heapq.heappush(ends, (end, now, state.started))
+        now, since, number = heapq.heappop(ends)
+        state.release("ok", now, took=now - since, number=number)
+        windows.append(state.window)
+    return state, windows
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.5])
+@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, 64])
+def test_a_server_with_few_slots_is_not_crowded(slots: int, jitter: float) -> None:
+    """Its slots are used, and most of the time no more than twice as many calls (4 at least) are in flight."""
+    _, windows = steady(slots, jitter=jitter)
+    later = sorted(windows[len(windows) // 2 :])
+    assert slots <= later[len(later) // 2] < max(2 * slots, 5)
+    assert max(windows) <= max(4 * slots, 8)
+
+
+def test_a_server_of_this_machine_with_many_slots_gets_all_calls() -> None:
+    """While calls take no longer the window doubles with each round, to the most that is allowed."""
+    state, windows = steady(10_000)
+    assert windows[0] == 4
+    assert state.window == 256
+    assert windows.index(256) < 1200
+
+
+def impatient(most: int, patience: float, seed: int, seconds: float = 30) -> tuple[int, int]:
+    """Ask a server of 4 slots that answers in about a second; return how many calls were answered and late."""
+    rng, state, now = random.Random(seed), RateController(RateLimits(most=most, few_slots=True)), 0.0
+    since: dict[int, float] = {}
+    line, busy = list[int](), list[tuple[float, int]]()
+    counts = Counter[str]()
+    while now < seconds:
+        while not state.admit(100, now):
+            since[state.started] = now
+            line.append(state.started)
+        while line and len(busy) < 4:
+            heapq.heappush(busy, (now + 1 + rng.uniform(-0.3, 0.3), line.pop(0)))
+        late = min(since, key=since.__getitem__)
+        end, number = min(busy[0], (since[late] + patience, late))
+        busy = [each for each in busy if each[1] != number]
+        line = [each for each in line if each != number]
+        heapq.heapify(busy)
+        outcome: CallOutcome = "late" if end == since[number] + patience else "ok"
+        now, took = end, end - since.pop(number)
+        counts[outcome] += 1
+        state.release(outcome, now, took=took, number=number)
+    return counts["ok"], counts["late"]
+
+
+@pytest.mark.parametrize("patience", [1.4, 1.6, 1.9, 2.5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_calls_that_end_too_late_take_the_doubling_back(patience: float, seed: int) -> None:
+    """If a line at the server makes calls late, nearly as much is answered as with 4 in flight."""
+    (best, none), (found, late) = impatient(4, patience, seed), impatient(256, patience, seed)
+    assert none == 0
+    assert found >= 0.88 * best
+    assert late <= 16

@@ -12,7 +12,7 @@ import pytest
 
 from judge_eval import Chunk, Evaluator, Trace
 from judge_eval.delimiters import KEPT_IN
-from judge_eval.judges.kinds import make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.llm.options import Options
 from judge_eval.wire import Request, with_secret_fences

@@ -35,7 +35,12 @@ class Exported:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        return list(self.spans_out.get_finished_spans())
+        """The spans of calls."""
+        return [span for span in self.spans_out.get_finished_spans() if span.kind is trace.SpanKind.CLIENT]
+
+    @property
+    def others(self) -> list[ReadableSpan]:
+        return [span for span in self.spans_out.get_finished_spans() if span.kind is not trace.SpanKind.CLIENT]
 
     @property
     def events(self) -> list[Any]:
@@ -43,7 +48,8 @@ class Exported:
 
     def everything(self) -> str:
         return " ".join(
-            [span.to_json() for span in self.spans] + [str(dict(e.attributes or {})) + str(e.body) for e in self.events]
+            [span.to_json() for span in self.spans_out.get_finished_spans()]
+            + [str(dict(e.attributes or {})) + str(e.body) for e in self.events]
         )
 
 
@@ -192,6 +198,52 @@ def test_events_go_under_the_span_that_was_judged(told: Exported) -> None:
     assert f"{first.trace_id:032x}" == ids["otel_trace_id"]
     assert f"{first.span_id:016x}" == ids["otel_span_id"]
     assert not second.span_id
+
+
+NAMED = {"otel_trace_id": "0af7651916cd43dd8448eb211c80319c", "otel_span_id": "b7ad6b7169203331"}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        NAMED,
+        {"trace_id": NAMED["otel_trace_id"], "span_id": NAMED["otel_span_id"]},
+        {"traceId": NAMED["otel_trace_id"], "span_id": NAMED["otel_span_id"]},
+    ],
+    ids=["given", "read from spans", "read from Langfuse"],
+)
+def test_results_are_events_of_a_span_below_the_retrieval(told: Exported, metadata: dict[str, Any]) -> None:
+    """For who takes no logs: a retrieval that is over gets a span below its own, with an event a metric."""
+    judged = TRACE.model_copy(update={"metadata": metadata})
+    run = evaluate(judged, "fake/overlap", metrics=["AP@5", "RR@5"], cache=False, options=Options(otel="on"))
+    (span,) = told.others
+    assert (span.name, span.attributes) == ("evaluate", {"judge_eval.trace.id": "q1"})
+    assert span.parent is not None
+    assert f"{span.parent.trace_id:032x}" == f"{span.context.trace_id:032x}" == NAMED["otel_trace_id"]
+    assert f"{span.parent.span_id:016x}" == NAMED["otel_span_id"]
+    assert {event.name for event in span.events} == {"gen_ai.evaluation.result"}
+    assert [dict(event.attributes or {}) for event in span.events] == [dict(e.attributes) for e in told.events]
+    scores = {
+        e.attributes["gen_ai.evaluation.name"]: e.attributes["gen_ai.evaluation.score.value"] for e in span.events
+    }
+    assert scores == run.results[0].scores
+
+
+def test_results_are_events_of_the_retrievals_own_span_while_it_lives(told: Exported) -> None:
+    """Judged within its own span, a retrieval has the events there, and no span more; another span has none."""
+    tracer = trace.get_tracer("app")
+    options = Options(otel="on")
+    for is_named in (True, False):
+        evaluator = Evaluator("fake/overlap", metrics=["AP"], cache=False, options=options)
+        with evaluator, tracer.start_as_current_span("retrieve") as span:
+            context = span.get_span_context()
+            ids = {"otel_trace_id": f"{context.trace_id:032x}", "otel_span_id": f"{context.span_id:016x}"}
+            evaluator.judge(TRACE.model_copy(update={"metadata": ids if is_named else {}}))
+        spans = {span.name: span for span in told.others}
+        assert [event.name for event in spans["retrieve"].events] == ["gen_ai.evaluation.result"] * is_named
+        assert ("evaluate" in spans) != is_named
+        if not is_named:
+            assert spans["evaluate"].parent == spans["retrieve"].context
 
 
 def test_a_script_without_a_name_is_told_too(told: Exported) -> None:

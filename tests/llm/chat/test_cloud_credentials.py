@@ -6,6 +6,10 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -187,3 +191,135 @@ def test_missing_credentials_of_google_are_named(monkeypatch: pytest.MonkeyPatch
     (failure,) = calls("vertex/google/m", "http://127.0.0.1:9/v1")
     assert isinstance(failure, ConfigError)
     assert "GOOGLE_OAUTH_ACCESS_TOKEN" in str(failure)
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where Google's variable names a file that is not there yet, and no token in the environment."""
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
+    google_token.cache_clear()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "google.json"))
+    return tmp_path / "google.json"
+
+
+@pytest.mark.foreign
+@pytest.mark.parametrize(
+    "content", ["[]", '"x"', "null", "{", "[" * 100_000, '{"type": 5}', '{"type": "service_account"}']
+)
+def test_odd_files_of_google_are_one_error(google: Path, content: str) -> None:
+    """Whatever the file holds that the variable names, it ends the run in one sentence."""
+    google.write_text(content)
+    (failure,) = calls("vertex/google/m", "http://127.0.0.1:9/v1")
+    assert isinstance(failure, ConfigError)
+    assert str(failure).startswith("no token from Google: ")
+    assert "GOOGLE_OAUTH_ACCESS_TOKEN" in str(failure)
+
+
+@pytest.mark.foreign
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("vertex/google/m", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("bedrock/m", "AWS_SHARED_CREDENTIALS_FILE"),
+        ("bedrock/m", "AWS_CONFIG_FILE"),
+        ("bedrock/m", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    ],
+)
+def test_variables_that_name_no_file_hold_nobody_up(
+    google: Path, monkeypatch: pytest.MonkeyPatch, model: str, variable: str
+) -> None:
+    """A device without an end and a pipe without a writer are refused before anything is read of them."""
+    os.mkfifo(google)
+    for path in ("/dev/zero", str(google)):
+        monkeypatch.setenv(variable, path)
+        (failure,) = calls(model, "http://127.0.0.1:9/v1")
+        assert isinstance(failure, ConfigError)
+        assert f"{variable}: {path} is not a file of credentials" in str(failure)
+
+
+METADATA = """
+import sys
+from judge_eval.llm.http.cloud_credentials import google_token
+try:
+    print("token", google_token().key())
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.foreign
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        ('{"access_token": "metadata-token-1", "expires_in": 3600}', "token metadata-token-1"),
+        ("{}", "ConfigError no token from Google"),
+        ("[]", "ConfigError no token from Google"),
+        ('{"access_token": 5, "expires_in": 30}', "ConfigError what Google's default credentials brought is not a"),
+        ('{"access_token": "a\\r\\nX: 1", "expires_in": 30}', "ConfigError what Google's default credentials brought"),
+    ],
+)
+def test_a_metadata_host_brings_a_token_or_one_error(tmp_path: Path, token: str, told: str) -> None:
+    """The host that Google's variable names is asked; what is no token never reaches a header."""
+
+    class Metadata(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            account = '{"email": "judge@nobody.example", "scopes": ["s"], "aliases": []}'
+            body = (token if "/token" in self.path else account if "service-accounts" in self.path else "p").encode()
+            self.send_response(200)
+            sent = {"Metadata-Flavor": "Google", "Content-Type": "application/json", "Content-Length": str(len(body))}
+            for name, value in sent.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Metadata) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE", "CLOUDSDK"))}
+        where = {**own, "HOME": str(tmp_path), "GCE_METADATA_HOST": host, "GCE_METADATA_IP": host}
+        done = subprocess.run([sys.executable, "-c", METADATA], env=where, capture_output=True, text=True, timeout=100)
+        server.shutdown()
+    assert done.stdout.startswith(told), done.stdout + done.stderr
+
+
+@pytest.mark.foreign
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("model", ["bedrock/m", "vertex/google/m"])
+def test_a_redirect_takes_no_credentials_along(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    """Neither a signature with its session token nor Google's token goes where a server points to."""
+    monkeypatch.setattr(google_token(), "_key", "google-token-of-nobody")
+    monkeypatch.setattr(google_token(), "_until", float("inf"))
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
+    with ChatServer() as server, ChatServer() as thief:
+        server.script(*[Canned(307, {"location": f"{thief.url}/chat/completions"})] * 9)
+        (failure,) = calls(model, server.url)
+        assert isinstance(failure, Exception)
+        assert "127.0.0.1" in str(failure)
+        assert server.headers[0].get("authorization")
+        assert not thief.headers
+
+
+@pytest.mark.foreign
+@pytest.mark.usefixtures("aws")
+def test_a_program_that_fails_to_renew_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Credentials of a program are fetched anew before their end; if it fails, no secret of it is shown."""
+    program = tmp_path / "program"
+    soon = f"{datetime.fromtimestamp(time.time() + 30, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    keys = {"Version": 1, "AccessKeyId": ACCESS, "SecretAccessKey": SECRET, "SessionToken": SESSION, "Expiration": soon}
+    program.write_text(
+        f"#!/bin/sh\nif [ -e {tmp_path}/asked ]; then echo 'api_key=abcdefghij0123 is bad' >&2; exit 3; fi\n"
+        f"touch {tmp_path}/asked\necho '{json.dumps(keys)}'\n"
+    )
+    program.chmod(0o700)
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = {program}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    (failure,) = calls("bedrock/m", "http://127.0.0.1:9/v1")
+    assert isinstance(failure, ConfigError)
+    assert "AWS's credentials cannot be read" in str(failure)
+    assert "abcdefghij0123" not in str(failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.llm.http.key_command import KeyCommand
 from judge_eval.llm.http.openai import create
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import build_stacks
+from judge_eval.llm.stack import build_stack
 from judge_eval.providers import known_providers
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
@@ -143,6 +144,41 @@ def test_a_command_that_prints_no_key(words: list[str], message: str) -> None:
         KeyCommand(words).key()
 
 
+def test_a_command_that_prints_without_end_is_stopped(tmp_path: Path) -> None:
+    """It is killed at the bound, also where a program that it started writes on; a key that fills the bound is one."""
+    pid = tmp_path / "pid"
+    endless = (
+        "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\nwhile 1: print('y' * 99)"
+    )
+    with pytest.raises(ConfigError, match="printed more than 16,384 bytes"):
+        KeyCommand([sys.executable, "-c", endless, str(pid)]).key()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    with pytest.raises(ConfigError, match="printed more than 16,384 bytes"):
+        KeyCommand(["sh", "-c", "yes; true"]).key()
+    assert len(KeyCommand([sys.executable, "-c", "print('k' * 16383)"]).key()) == 16_383
+
+
+def test_of_long_errors_the_beginning_is_shown() -> None:
+    """A command that fails after megabytes of errors is no command that hangs."""
+    talks = "import sys; sys.stderr.write('no login; ' + 'x' * 9_000_000); sys.exit(3)"
+    with pytest.raises(ConfigError, match="failed with exit code 3: no login") as caught:
+        KeyCommand([sys.executable, "-c", talks]).key()
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("given", ["", " ", "''"])
+def test_an_empty_command_is_an_error(tmp_path: Path, given: str) -> None:
+    """Neither a flag nor a list of words without a program is taken for "no command"."""
+    data = tmp_path / "t.jsonl"
+    data.write_text('{"query": "When?", "reference": "nine", "chunks": ["We open at nine."]}\n')
+    result = Shell(tmp_path)("run", data, "--model", "openai/m", "--key-command", given)
+    assert result.code == 2, result.err
+    assert "is empty; give a command that prints the key" in result.err
+    with pytest.raises(ConfigError, match="key command is empty"):
+        create("m", base_url="http://127.0.0.1:9/v1", key_command=[given.strip("'")])
+
+
 def test_no_shell_reads_the_words(server: Turnstile, tmp_path: Path) -> None:
     """`;` and `$()` are characters of a word, also from the command line."""
     words, _ = command(tmp_path, SECRET + ";$(touch${IFS}made)")
@@ -163,7 +199,7 @@ def test_one_command_serves_one_provider() -> None:
     """The token of one provider never goes to another one."""
     options = Options(key_command=("true",))
     with pytest.raises(ConfigError, match="prints the key of one provider"):
-        build_stacks({"a": "groq/x", "b": "mistral/y"}, None, options)
+        build_stack({"a": "groq/x", "b": "mistral/y"}, None, options)
 
 
 def test_only_the_users_own_configuration_names_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

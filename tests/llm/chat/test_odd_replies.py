@@ -48,7 +48,7 @@ class OddClient:
     def __init__(self, *arguments: Any) -> None:
         pass
 
-    async def post(self, content: bytes) -> Received:
+    async def post(self, content: bytes, url: str = "") -> Received:
         """Answer."""
         return Received(*odd_reply(self.rng))
 

@@ -54,22 +54,19 @@ READ = {
     "no_usage": ("stop", '{"evidence"'),
     "ollama": ("stop", '{"evidence"'),
     "reasoning_tokens": ("stop", '{"evidence"'),
+    "stream": ("stop", '{"evidence"'),
+    "stream_cut": ("length", '{"evidence"'),
 }
 TRANSIENT = {
-    "choices_null": ("body", True),
-    "choices_empty": ("body", True),
-    "message_null": ("body", True),
     "error_in_200": ("server", True),
     "rate_limit_in_200": ("rate_limit", False),
     "error_in_choice": ("server", True),
-    "broken_body": ("body", True),
-    "html": ("body", True),
-    "json_string": ("body", True),
-    "empty_body": ("body", True),
+    "stream_error": ("rate_limit", False),
     "429": ("rate_limit", False),
     "500": ("server", True),
     "502_html": ("server", True),
     "503": ("server", True),
+    "503_loading": ("loading", False),
     "529": ("server", True),
 }
 FATAL = ["insufficient_quota", "401", "402", "403", "404"]
@@ -80,6 +77,10 @@ REFUSED = {
     "400_bad_argument": "refused",
     "403_moderation": "refused",
     "413": "refused",
+    **dict.fromkeys(
+        ["choices_null", "choices_empty", "message_null", "broken_body", "html", "json_string", "empty_body"],
+        "unparsable",
+    ),
 }
 
 
@@ -118,7 +119,7 @@ def test_fatal_failure(chat: ChatServer, name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_request(chat: ChatServer, name: str) -> None:
-    """What the server will not do for this request is refused, and nothing is left out for later ones."""
+    """What the server will not do for this request, or answers with nothing, is final and leaves nothing out later."""
     chat.script(reply(name))
     backend = create("m", base_url=chat.url)
     with pytest.raises(RefusedError) as caught:

@@ -91,7 +91,7 @@ def test_failures_are_told_apart() -> None:
             (error(500), TransientError),
             (error(504, "late"), TransientError),
             (Canned(502, html, "<html>"), TransientError),
-            (Canned(200, {}, '{"answers":'), TransientError),
+            (Canned(200, {}, '{"answers":'), RefusedError),
             (Canned(200, {}, {"error": {"message": "busy", "code": 503}}), TransientError),
             (Canned(504, html, "<html>Gateway Time-out</html>"), RequestTooLargeError),
             (Canned(413, html, "<html>"), RequestTooLargeError),

@@ -195,7 +195,8 @@ def test_a_dry_run_of_a_decision_model(desk: Desk) -> None:
         assert "no output tokens: a decision model generates no text" in result.out
         assert "likely (" not in result.out
         assert server.counts["calls"] == 0
-        alone = desk("run", "data.jsonl", *flags, "--layout", "request", "--dry-run")
+        (desk.folder / "alone.toml").write_text('model = "decisions/m"\nlayout = "request"\n')
+        alone = desk("run", "data.jsonl", "--judge", "alone.toml", *flags[2:], "--dry-run")
         assert "4 calls, 0 answered without a call" in alone.out
         desk("run", "data.jsonl", *flags)
         assert "0 calls, 1 answered without a call" in desk("run", "data.jsonl", *flags, "--dry-run").out
@@ -204,7 +205,8 @@ def test_a_dry_run_of_a_decision_model(desk: Desk) -> None:
 def test_the_offline_judge_answers_questions(desk: Desk) -> None:
     """`fake/overlap` stands in for a decision model, in all layouts."""
     for layout in ("question", "input", "request"):
-        result = desk("run", "data.jsonl", "--model", "fake/overlap", "--mode", "decision", "--layout", layout)
+        (desk.folder / "j.toml").write_text(f'model = "fake/overlap"\nmode = "decision"\nlayout = "{layout}"\n')
+        result = desk("run", "data.jsonl", "--judge", "j.toml")
         assert result.code == 0, result.err
 
 

@@ -156,6 +156,7 @@ def test_a_failed_call_gives_its_lease_back(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_fork_goes_on_with_the_same_cache(tmp_path: Path) -> None:
     """A child forked after the cache was used writes its own rows and ends in order."""
     code = """if True:

@@ -75,6 +75,7 @@ def test_reading_makes_nothing(tmp_path: Path) -> None:
     assert not store.folder.exists()
 
 
+@pytest.mark.slow
 def test_first_use_imports_diskcache_and_not_the_module(tmp_path: Path) -> None:
     """Making a store and reading from it loads no diskcache (and with it no pickle); writing does."""
     code = """if True:

@@ -162,6 +162,7 @@ def test_a_read_only_folder_is_read_and_not_written(open_folder: Path) -> None:
     assert sorted((path.name, path.stat().st_mtime_ns) for path in store.folder.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_not_closed_in_order_is_an_error(open_folder: Path) -> None:
     """Rows that only stand in the log beside a read-only database are not passed over in silence."""
     code = """if True:
@@ -180,6 +181,7 @@ def test_a_read_only_folder_not_closed_in_order_is_an_error(open_folder: Path) -
     assert "not closed in order" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_passes(tmp_path: Path) -> None:
     """Where files may not grow the batch fails whole and says why; with room again it is written."""
     code = """if True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.llm.cache import database_file
 from judge_eval.llm.cache.disk import DiskStore
 from tests.support.cache_doubles import take_lease
 from tests.support.diskrows import child, key
@@ -45,6 +47,24 @@ def write_some(folder: Path, base: int, count: int) -> None:
     for n in range(base, base + count):
         store.put_many([(key(n), b"%d" % n)])
     store.close()
+
+
+def test_a_store_that_is_opened_waits_for_the_whole_file(store: DiskStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that closes the file as its last user holds all of it for a moment; a writer that opens it waits."""
+    store.put_many([(key(1), b"1")])
+    store.close()
+    heal = database_file.heal_settings
+
+    def hold_after(path: Path) -> None:
+        heal(path)
+        holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        for statement in ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "DELETE FROM Cache", "ROLLBACK"):
+            holder.execute(statement)
+        threading.Timer(0.2, holder.close).start()
+
+    monkeypatch.setattr(database_file, "heal_settings", hold_after)
+    store.put_many([(key(2), b"2")])
+    assert store.get_many([key(1), key(2)]) == [b"1", b"2"]
 
 
 @pytest.mark.slow
@@ -106,6 +126,7 @@ FORKS = """if True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["quiet", "busy"])
 def test_forks_share_nothing_but_the_folder(tmp_path: Path, how: str) -> None:
     """Parent and children forked in the midst of its work go on reading and writing; no row is lost."""

@@ -114,6 +114,7 @@ def test_a_pickle_in_a_file_is_neither_read_nor_removed(folder: Path, canary: Pa
     assert not canary.exists()
 
 
+@pytest.mark.slow
 def test_no_method_of_diskcache_unpickles_or_follows_a_name(folder: Path, canary: Path, victim: Path) -> None:
     """With the disk that stores bytes, whatever diskcache does with planted rows runs nothing and opens no file."""
     bomb = pickle.dumps(Bomb(canary))

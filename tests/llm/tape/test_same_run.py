@@ -19,13 +19,13 @@ from tests.support.asking_decisions import row
 from tests.support.chat_server import ChatServer
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
+from tests.support.stages import stages_file
 
 DEAD = "http://127.0.0.1:9/v1"
 CHAT, DECIDING = "CHAT", "DECIDING"
 """Stand for the addresses of the servers."""
 WRITES = ("--model", "openai/m", "--base-url", CHAT)
 DECIDES = ("--model", "decisions/m", "-p", "dialect=openai", "--base-url", DECIDING)
-STAGES = ("--strong-model", "openai/strong", "--base-url", CHAT, "--cascade-threshold", ".90")
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": WRITES,
     "listwise": (*WRITES, "--mode", "listwise"),
@@ -35,11 +35,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "repeat": (*WRITES, "--repeat", "2"),
     "panel": ("--member", "openai/a", "--member", "openai/b", "--member", "openai/a:support/binary@1", *WRITES),
     "panel of two modes": ("--member", "openai/a", "--judge", "panel.toml", "--base-url", CHAT),
-    "cascade": (*("--cascade", "decisions/m", "--cascade-param", "dialect=openai", "--cascade-url", DECIDING), *STAGES),
-    "cascade of chat models": (
-        *("--cascade", "openai/small", "--cascade-mode", "listwise", "--explain-positives"),
-        *STAGES,
-    ),
+    "cascade": ("--judge", "stages.toml", "--base-url", CHAT),
+    "cascade of chat models": ("--judge", "chat/stages.toml", "--base-url", CHAT),
 }
 
 
@@ -87,6 +84,11 @@ def test_the_same_command_replays_what_it_recorded(
     data.write_text("".join(json.dumps(row(id=f"t{n}", query=f"Which tomatoes, {n}?")) + "\n" for n in (1, 2)))
     member = f"[[member]]\nmodel = 'decisions/m'\nbase_url = '{decides.url}'\nparams = {{dialect = 'openai'}}\n"
     (desk.folder / "panel.toml").write_text(member)
+    deciding = {"model": "decisions/m", "base_url": decides.url, "params": {"dialect": "openai"}}
+    stages_file(desk.folder, deciding, "openai/strong", threshold=0.9)
+    (desk.folder / "chat").mkdir()
+    small = {"model": "openai/small", "mode": "listwise"}
+    stages_file(desk.folder / "chat", small, "openai/strong", threshold=0.9, explain_positives=True)
     at = {CHAT: chat.url, DECIDING: decides.url}
     asked = ("run", data, *(at.get(word, word) for word in KINDS[kind]), "--cache", "none")
     recorded = ran(desk, *asked, "--record", "tape.jsonl", "--out", "recorded")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from judge_eval import limits
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
-from judge_eval.metrics.definitions import SPECS
+from judge_eval.metrics.metric import SPECS
 from tests.support.examples import examples, mostly_slow
 from tests.support.naive_claims import VARIANTS, WORDS, Case, cases, naive, table_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge_eval.errors import MetricError, MissingVerdictError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
-from judge_eval.metrics.definitions import SPECS
+from judge_eval.metrics.metric import SPECS
 from tests.support.command import ROOT
 from tests.support.examples import examples, mostly_slow
 from tests.support.naive_claims import VARIANTS, Case, cases, naive, table_of
@@ -42,6 +42,7 @@ def pyndeval_matrices() -> list[dict[str, object]]:
     return json.loads((ROOT / "tests" / "metrics" / "claims" / "pyndeval.json").read_text())  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_alpha_ndcg_and_err_ia_are_those_of_pyndeval() -> None:
     """To 1e-9 on the same matrix, for several cutoffs and alphas; above 1, where a greedy ideal is beaten, 1.
 

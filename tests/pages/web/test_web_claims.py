@@ -115,6 +115,26 @@ def test_the_mouse_shows_quotes_and_leads_to_the_chunk(made: dict[str, Any], ope
     assert page.evaluate("document.activeElement.id") == "rank-5"
 
 
+def test_a_plus_means_relevant_alone(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
+    """A strip's `+` is a relevant chunk; a claim that a chunk says has another sign, in grid and list."""
+    for page, strips in (
+        (open_page(made["run"] + "#q1"), ".claimgrid td"),
+        (open_page(made["both"]), "#claims .strip"),
+    ):
+        signs = set(page.locator(f"{strips} .sq").all_inner_texts())
+        assert "✓" in signs
+        assert "+" not in signs
+
+
+def test_the_tab_counts_the_claims_there_are(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """A run that covers both its claims has two, not none."""
+    run = run_by_claims([claimed("q", {"c": "+.", "d": ".+"})])
+    (tmp_path / "covered.html").write_text(run_report(run), encoding="utf-8")
+    page = open_page((tmp_path / "covered.html").as_uri() + "#/claims")
+    assert page.locator("#tab-claims .badge").inner_text() == "2"
+    assert "2 of 2 claims covered" in page.inner_text("#panel-claims")
+
+
 def test_no_verdict_is_said_as_such(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A failed cell is never one that says nothing; what it leaves open is not known."""
     page = open_page(made["run"] + "#q2")
@@ -168,6 +188,7 @@ def test_a_tab_lists_what_is_missed(made: dict[str, Any], open_page: Callable[..
     shoot(page, f"claims-tab-{width}")
     first.locator("a").first.click()
     page.locator("#trace-title", has_text="flat white").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")  # the box of metrics is wide
     assert page.locator(".claimgrid").count() == 1
 
 

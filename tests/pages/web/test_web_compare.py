@@ -13,6 +13,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.rows import Table, sort_rows
 from judge_eval.server.server_settings import ServerSettings
+from judge_eval.views.findings import opening_sentence
 from tests.support.browsing import chosen, filtered, listed, shoot, violations
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import scripted, serving
@@ -107,10 +108,11 @@ def only_long_words(page: Any, name: str) -> None:
 def test_compare_opens_with_what_is_shown(made: dict[str, Any], open_page: Callable[..., Any], name: str) -> None:
     """The first heading is the sentence of the record; figures and changed traces come below it."""
     page = open_page(made[name], height=900)
-    (opening,) = compare(made["old"], made["new"]).openings
-    assert page.locator("h1").inner_text() == opening.sentence("B")
-    assert opening.sentence("B").startswith("B is worse: AP@5 -0.")
-    assert "moved from rank 1 to 3" in opening.rest
+    record = compare(made["old"], made["new"])
+    told = opening_sentence(record, record.openings[0], "B")
+    assert page.locator("h1").inner_text() == told
+    assert told.startswith("B is worse: AP@5 -0.")
+    assert "moved from rank 1 to 3" in told
     tops = [page.locator(spec).first.bounding_box()["y"] for spec in ("h1", "table", "article.card")]
     assert tops == sorted(tops)
     assert tops[-1] < 900

@@ -90,9 +90,28 @@ def test_the_box_filters_as_python_does(reports: dict[str, Any], open_page: Call
         expected = [row for row in actual.rows(rows_) if row.position in fit]
         assert filtered(page, text) == [row.id for row in expected], text
     filtered(page, "")
-    for sort in ("score", "-score", "failed", "disagree", "change", "-change", "order"):
+    sorts = ("score", "-score", "failed", "disagree", "change", "-change", "first", "-first", "tags", "-tags", "order")
+    for sort in sorts:
         chosen(page, "#sort", sort)
         assert listed(page) == [row.id for row in sort_rows(rows_, sort, table.metrics)], sort
+
+
+def test_a_filter_looks_at_a_trace_of_the_list(reports: dict[str, Any], open_page: Callable[..., Any]) -> None:
+    """A trace that is filtered out gives way to the first that is listed; one that stays is kept; none shows none."""
+    page = open_page(reports["main"] + "#docs-003")
+    filtered(page, "ap<0.5")
+    first = listed(page)[0]
+    assert first != "docs-003"
+    page.locator("[aria-current=true] .rid", has_text=first).wait_for()
+    page.wait_for_url(f"**#{first}")
+    page.locator(".trace .rid", has_text=first).wait_for()
+    filtered(page, f'"{first}"')
+    assert page.locator("[aria-current=true] .rid").inner_text() == first
+    assert filtered(page, "no-such-text") == []
+    page.locator(".trace").wait_for(state="detached")
+    page.evaluate("location.hash = 'docs-004'")  # a link to what the filter hides shows it in the list
+    page.locator("[aria-current=true] .rid", has_text="docs-004").wait_for()
+    assert page.input_value("#filter") == ""
 
 
 def test_keys_walk_through_the_traces(reports: dict[str, Any], open_page: Callable[..., Any]) -> None:

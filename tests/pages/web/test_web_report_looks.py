@@ -141,3 +141,18 @@ def test_no_serious_violation_of_accessibility(
                 if tab:
                     page.locator(f"#tab-{tab}").click()
                 assert violations(page, axe, dark) == [], (name, dark, tab)
+
+
+@pytest.mark.parametrize("name", ["main", "new", "compare"])
+def test_warnings_stand_below_the_first_figures_on_a_phone(
+    reports: dict[str, Any], open_page: Callable[..., Any], name: str
+) -> None:
+    """On a wide screen warnings come before the figures that they are about, on a narrow one after them."""
+    for width, above in ((1280, True), (390, False)):
+        page = open_page(reports[name], width=width)
+        late = page.locator("main > .late").bounding_box()
+        firsts = [each.bounding_box() for each in page.locator("main > .first").all()]
+        assert firsts
+        for first in firsts:
+            assert (late["y"] < first["y"]) == above, (width, late, first)
+        assert late["y"] < page.locator("main > :last-child").bounding_box()["y"]

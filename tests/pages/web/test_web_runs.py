@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval import Evaluator
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import shoot, violations
 from tests.support.crowded import WORD
@@ -41,13 +42,13 @@ def test_every_column_has_a_head(listed: dict[str, Any], open_page: Callable[...
     page = open_page(listed["url"] + "/")
     heads = page.locator("table.runs th").all_inner_texts()
     assert heads == [
-        "pick", "run", "status", "tags", "dataset", "mean AP@5", "95% interval", "from 0 to 1", "threshold",
+        "pick", "run", "status", "tags", "dataset", "judge", "mean AP@5", "95% interval", "from 0 to 1", "threshold",
         "traces", "failed", "started",
     ]  # fmt: skip
     cells = page.locator("table.runs tbody tr").first.locator("td")
     assert [cell.get_attribute("data-label") for cell in cells.all()] == heads
     page.select_option("#metric", "MRR")
-    assert page.locator("table.runs th").nth(5).inner_text() == "mean MRR"
+    assert page.locator("table.runs th").nth(6).inner_text() == "mean MRR"
 
 
 def test_picked_runs_bear_letters(listed: dict[str, Any], open_page: Callable[..., Any]) -> None:
@@ -150,6 +151,26 @@ def test_the_trend_is_as_wide_as_the_page(listed: dict[str, Any], open_page: Cal
     until_page(page, "document.querySelector('svg.trend')?.clientWidth < 500")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{listed['ids'][0]}")
+
+
+def test_the_trend_breaks_where_another_judge_judged(
+    open_page: Callable[..., Any], tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    """Two runs of one judge are joined, two of another prompt too, and no line leads from one pair to the other."""
+    for number, prompt in enumerate(["support/binary"] * 2 + ["relevance/binary"] * 2):
+        with Evaluator("fake/overlap", prompt=prompt, cache=False) as evaluator:
+            evaluator.evaluate(rows()[:4], out=tmp_path, label=f"run {number}", name="docs")
+    url = serve(ServerSettings(tmp_path))
+    for width in (1280, 390):
+        page = open_page(url + "/")
+        page.set_viewport_size({"width": width, "height": 1100})
+        page.locator("svg.trend .break").wait_for(state="attached")
+        assert re.sub(r"[^ML]", "", page.locator("svg.trend path.line").get_attribute("d")) == "MLML"
+        assert page.locator("svg.trend .break").count() == 1
+        assert "relevance/binary" in page.locator(".pointed").inner_text()
+        assert "support/binary" in page.locator("svg.trend a.point").first.get_attribute("aria-label")
+        assert "relevance/binary" in page.locator("td.judge").first.inner_text()
+        shoot(page, f"runs-of-two-judges-{width}")
 
 
 def test_an_empty_folder_says_what_to_run(

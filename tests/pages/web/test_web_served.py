@@ -101,7 +101,7 @@ def test_blind_labelling(
     page.keyboard.press("Enter")
     page.locator("#rank-1", has_text="human label 0").wait_for()
     assert "hidden" in page.locator("#rank-2").inner_text()
-    (label,) = given_labels(run.folder).values()
+    (label,) = given_labels(run.folder, 1).values()
     assert (label.label, label.blind, label.by) == (0, True, "Anna")
 
 

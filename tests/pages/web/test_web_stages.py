@@ -81,7 +81,7 @@ def test_each_card_of_a_cascade_names_its_judge(
         assert (card.locator("p.reason").inner_text() == NO_REASON) == (outcome.reason is None)
     for stage, count in run.manifest.tally.stages.items():
         assert page.locator(".stat", has_text=f"by the {stage} judge").inner_text().split()[-1] == str(count)
-    message = " ".join(page.locator(".head .remarks li").all_inner_texts())
+    message = " ".join(page.locator(".remarks li").all_inner_texts())
     assert message == " ".join(remark.sentence for remark in remarks_of(run.manifest))
     assert "is other than the strong judge's in at most 4.321% (95% sure" in message
     page.locator("#rank-1 summary").first.click()

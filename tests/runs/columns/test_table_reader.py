@@ -8,9 +8,8 @@ from judge_eval.errors import RunError
 from judge_eval.runs.columns.table_reader import light_results, verdict_table
 from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.runs.folder import run_files
-from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.integrity import finished_manifest
-from judge_eval.runs.folder.lines import ResultLine
+from judge_eval.runs.folder.lines import GradedTrace, ResultLine
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.study.agree import agree
 from tests.support.columnar import made, same

@@ -119,6 +119,7 @@ def test_of_two_lines_about_one_trace_the_later_counts(tmp_path: Path) -> None:
     assert (tmp_path / RESULTS).read_bytes() == encode(result(0, 0.5)) + encode(result(1)) + encode(result(2))
 
 
+@pytest.mark.slow
 def test_only_one_process_writes_a_run(tmp_path: Path) -> None:
     """Another process is refused while a run is being written, and let in afterwards."""
     script = (
@@ -156,6 +157,7 @@ def test_a_run_that_cannot_be_opened_is_let_go(tmp_path: Path) -> None:
     assert caught.value
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
     """Where no more can be written the error says so, and every whole line stays."""
     script = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import open_plain, read_plain, write_atomically
 from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.folder.labels import Label, add_label, given_labels
+from judge_eval.runs.folder.labels import Label, add_label, given_labels, people_labels
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.keeping.lookup import find_run, list_runs, listing, newest_of
 from judge_eval.runs.keeping.transfer import push
@@ -41,7 +42,7 @@ def plant(folder: Path, name: str, victim: Path) -> None:
 USES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "manifest": ("manifest.json", EvalRun.load),
     "results": ("results.jsonl", lambda folder: list(EvalRun.load(folder).results)),
-    "labels read": ("labels.jsonl", given_labels),
+    "labels read": ("labels.jsonl", people_labels),
     "labels written": ("labels.jsonl", lambda f: add_label(f, Label(trace_id="q", chunk_id="c", label=1))),
     "lock taken to resume": (".lock", lambda f: evaluator(YES).evaluate(traces(12), resume=f)),
     "lock taken to push": (".lock", lambda f: push(f, f"file://{f.parent}/there")),
@@ -115,6 +116,9 @@ def test_a_run_that_is_a_link_is_listed_as_such(tmp_path: Path) -> None:
     ((folder, error),) = listing(root).unreadable
     assert (folder.name, "it is a link" in str(error)) == ("zz-link", True)
     assert find_run(str(root / "zz-link"), root) == root / "zz-link"
+    shutil.rmtree(own)
+    with pytest.raises(RunError, match="none of 1 can be read, such as zz-link: it is a link"):
+        find_run("latest", root)
 
 
 def test_a_folder_of_runs_may_be_reached_through_a_link(tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_a_folder_of_runs_may_be_reached_through_a_link(tmp_path: Path) -> None:
     assert [result for result, _ in list_runs(tmp_path / "runs")] == [folder]
     assert len(EvalRun.load(folder).results) == 12
     add_label(folder, Label(trace_id="q1", chunk_id="q1-a", label=1))
-    assert len(given_labels(folder)) == 1
+    assert len(given_labels(folder, 1)) == 1
 
 
 BROKEN = {

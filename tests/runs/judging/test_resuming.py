@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,9 @@ from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder import run as run_module
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, TAKEN
+from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
+from judge_eval.views.run import took
 from judge_eval.wire import Completion, Request, Usage
 from tests.support.command import ROOT
 from tests.support.judges import TWO, only
@@ -29,12 +32,17 @@ DATA: list[Trace] = traces(TRACES, CHUNKS)
 TOKENS = Usage(input_tokens=100, output_tokens=7)
 
 
-def paying(book: Path, cached: bool = False) -> FakeBackend:
-    """Make a judge that writes each answer that is paid for into a book; with an identity it is cached."""
+def paying(book: Path, cached: bool = False, last: int | None = None) -> FakeBackend:
+    """Make a judge that writes each answer that is paid for into a book; with an identity it is cached.
+
+    The process is killed when it has paid for the `last` answer, before anybody gets it.
+    """
 
     def answer(_: Request) -> Completion:
         with book.open("a") as file:
             file.write("paid\n")
+        if last is not None and paid(book) >= last:
+            os.kill(os.getpid(), signal.SIGKILL)
         return replace(one(True, "Text"), usage=TOKENS)
 
     return FakeBackend(answer, identity=Identity("fake", "paying") if cached else None)
@@ -56,15 +64,15 @@ def watch(progress):
     if progress.traces >= after:
         os.kill(os.getpid(), signal.SIGKILL)
 
-evaluator(paying(folder / "book", bool(cache)), cache=cache, options=Options(concurrency=2)).evaluate(
+evaluator(paying(folder / "book", bool(cache), int(sys.argv[4])), cache=cache, options=Options(concurrency=2)).evaluate(
     DATA, out=folder / "runs", watch=watch
 )
 """
 
 
-def killed(folder: Path, cache: str = "", after: int = 7) -> Path:
-    """Judge in a process that is killed after some traces, and return the folder of its run."""
-    command = [sys.executable, "-c", KILLED, str(folder), cache, str(after)]
+def killed(folder: Path, cache: str = "", after: int = 7, last: int = 10_000) -> Path:
+    """Judge in a process that is killed after some traces or in a call, and return the folder of its run."""
+    command = [sys.executable, "-c", KILLED, str(folder), cache, str(after), str(last)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     (made,) = (folder / "runs").iterdir()
@@ -99,17 +107,19 @@ def test_what_was_paid_before_a_kill_is_in_the_totals(tmp_path: Path, begun: Pat
     assert not (folder / TAKEN).exists()
 
 
+@pytest.mark.slow
 def test_a_killed_run_that_was_killed_again_loses_nothing(tmp_path: Path, begun: Path) -> None:
     """Each sitting adds to what the ones before it took, however they ended."""
     folder, book = begun, tmp_path / "book"
     again = KILLED.replace('out=folder / "runs"', f"resume={str(folder)!r}")
-    command = [sys.executable, "-c", again, str(tmp_path), "", "12"]
+    command = [sys.executable, "-c", again, str(tmp_path), "", "12", "10000"]
     assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
     tally = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
     assert tally.calls == paid(book)
     assert tally.input_tokens == 100 * tally.calls
 
 
+@pytest.mark.slow
 def test_answers_from_the_cache_before_a_kill_are_no_calls(tmp_path: Path) -> None:
     """A killed run that was answered from the cache stays one that cost nothing."""
     cache, book = tmp_path / "cache", tmp_path / "book"
@@ -119,6 +129,24 @@ def test_answers_from_the_cache_before_a_kill_are_no_calls(tmp_path: Path) -> No
     tally = evaluator(paying(book, True), cache=cache).evaluate(DATA, resume=folder).manifest.tally
     assert paid(book) == TRACES * CHUNKS
     assert (tally.calls, tally.hits, tally.input_tokens) == (0, TRACES * CHUNKS, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("last", "times"), [(1, 1), (25, 2)])
+def test_the_most_that_a_kill_lost_is_known(tmp_path: Path, last: int, times: int) -> None:
+    """Paid calls that are in no total are at most `lost`, which exceeds them by requests in flight alone."""
+    book = tmp_path / "book"
+    folder = killed(tmp_path, after=TRACES, last=last)
+    for more in range(1, times):
+        again = KILLED.replace('out=folder / "runs"', f"resume={str(folder)!r}")
+        command = [sys.executable, "-c", again, str(tmp_path), "", str(TRACES), str(last + 10 * more)]
+        assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
+    tally = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
+    assert tally.killed == times
+    assert tally.lost is not None
+    assert tally.calls < paid(book) <= tally.calls + tally.lost
+    assert tally.lost <= paid(book) - tally.calls + 2 * times
+    assert f"up to {counted(tally.lost, 'more call')} may have been paid" in took(tally)
 
 
 @pytest.mark.parametrize("noted", [0, 4])
@@ -137,6 +165,8 @@ def test_the_rows_tell_where_there_are_no_notes(tmp_path: Path, begun: Path, not
     done = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
     assert done.calls == rows + paid(book) - before
     assert done.input_tokens == 100 * done.calls
+    assert (done.killed, done.lost) == (1, None)  # nothing tells what was in flight
+    assert "calls in flight then, and of the last second before, are in no figure" in took(done)
 
 
 class Reads:

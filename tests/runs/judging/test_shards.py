@@ -150,6 +150,7 @@ def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:
     assert list((tmp_path / "merged").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_merged_runs_are_merged(tmp_path: Path) -> None:
     """Shards merged in two steps, in any order, give the run of one machine byte for byte."""
     data = dataset(40)

@@ -45,6 +45,7 @@ def progress(seconds: float, done: int, *, chunks: int = 3, total: int | None = 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_tells_of_itself_while_it_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in the folder is what the run has done by then; when it has ended nothing is left."""
     monkeypatch.setattr(telling_module, "PROGRESS_EVERY", 0.0)

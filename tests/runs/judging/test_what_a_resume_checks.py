@@ -19,20 +19,18 @@ from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.folder.describing import differences
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.options import Selection
 from judge_eval.server.server_settings import ServerLimits, Serving
 from judge_eval.settings import settings_of
 
 SERVER = "http://127.0.0.1:9/v1"
 """Nothing listens here: the budget allows no call."""
 CHEAP = {"cascade": "openai/cheap", "cascade_threshold": 0.9}
-DECISION = {"model": "decisions/m", "params": {"dialect": "vllm"}}
 OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     # judging: what else is set, and another value than what that makes of the setting
     "model": ({}, "openai/other"),
     "prompt": ({}, "relevance/binary"),
     "mode": ({}, "listwise"),
-    "layout": (DECISION, "input"),
     "member": ({}, ["openai/m", "openai/n"]),
     "judge": ({}, "panel.toml"),
     "repeat": ({}, 3),
@@ -43,12 +41,7 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "relevant": ({"prompt": "support/graded"}, 3),
     "cascade": (CHEAP, "openai/other"),
     "strong_model": (CHEAP, "openai/other"),
-    "cascade_mode": (CHEAP, "listwise"),
-    "cascade_prompt": (CHEAP, "relevance/binary"),
-    "cascade_url": (CHEAP, "http://127.0.0.1:8/v1"),
-    "cascade_param": (CHEAP, ["seed=1"]),
     "cascade_threshold": (CHEAP, 0.8),
-    "explain_positives": (CHEAP, True),
     # calling
     "base_url": ({}, "http://127.0.0.1:8/v1"),
     "params": ({}, {"seed": 1}),
@@ -72,13 +65,14 @@ OTHERS: dict[str, tuple[dict[str, Any], Any]] = {
     "records": ({}, "cases"),
     "group_by": ({}, "query"),
     "yes_ids": ({}, True),
+    "keep_words": ({}, True),
     "limit": ({}, 1),
     "seed": ({"limit": 2}, 3),
     "shard": ({}, (1, 2)),
     "on_invalid": ({}, "skip"),
     "claims": ({}, None),
 }
-SAME_TRACES = {"format", "corpus", "list_sep", "records", "group_by", "yes_ids", "on_invalid", "claims"}
+SAME_TRACES = {"format", "corpus", "list_sep", "records", "group_by", "yes_ids", "keep_words", "on_invalid", "claims"}
 """What decides how data are read; a resume compares the digest of the traces that came of it."""
 NEGOTIATED = {"unsupported"}
 """What a batch must keep, and a run finds out by itself: a resume may name it later."""

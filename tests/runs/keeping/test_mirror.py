@@ -85,6 +85,19 @@ def test_verbs_read_and_write_a_folder_behind_a_url(place: str, data: Path, tmp_
     assert "runs pull" in call("serve", "--out", place, code=2).output
 
 
+def test_a_run_behind_a_url_is_resumed_as_the_message_says(place: str, data: Path, tmp_path: Path) -> None:
+    """The advice names the URL and the run in it, not the folder on this machine, and the command goes on."""
+    judge_it = ("run", data, "--model", "fake/overlap", "--cache", "none", "--out", place)
+    stopped = call(*judge_it, "--max-calls", "5", code=3).stderr
+    words = " ".join(stopped.split())
+    name = words.partition("the same command with --resume ")[2].split()[0]
+    assert f"the run is kept in {place}; the same command with --resume {name} continues" in words
+    assert "/" not in name
+    assert str(tmp_path / "staging") not in words.partition("the run is kept in")[2]
+    resumed = call(*judge_it, "--resume", name)
+    assert "19 calls by this command, 5 before it" in resumed.stdout
+
+
 def test_shards_are_merged_behind_a_url(place: str, data: Path) -> None:
     """Shards of several machines are merged where they lie, and the merged run goes there too."""
     ids = [json.loads(judge(place, data, "--shard", f"{k}/2", "--json").stdout)["id"] for k in (1, 2)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.data.remote import is_url
+from judge_eval.data.reading import is_url
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.transfer import pull, push

@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval import Evaluator, FakeBackend, limits
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import Limit
+from judge_eval.compare.gate_limit import Limit
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError, MetricError
 from judge_eval.eval_run import EvalRun
@@ -21,6 +21,7 @@ from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY
 from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
+from judge_eval.views.findings import headlines
 from judge_eval.views.run import remarks_of
 from tests.support.claim_fixtures import CLAIMS, TrueJudge, case_of, claim_traces
 from tests.support.command import Shell
@@ -77,6 +78,7 @@ def test_a_run_by_claims_has_the_figures_of_the_formulas(tmp_path: Path) -> None
     assert "4 traces have no claim that ClaimRecall(partial=half,of=vital)@5, Sufficiency@5" in message
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_scored_by_claims_without_a_call(tmp_path: Path) -> None:
     """From its results as they stand in the folder, in Python and on the command line; its file fits them."""
     run = judged(tmp_path, ["AP@5"])
@@ -96,6 +98,7 @@ def test_a_finished_run_is_scored_by_claims_without_a_call(tmp_path: Path) -> No
     assert verify(whole.folder).findings == ()
 
 
+@pytest.mark.slow
 def test_a_failed_chunk_leaves_bounds_and_a_failed_split_the_range(tmp_path: Path) -> None:
     """Never a number: the row of the chunk is missing, or nobody knows the claims.
 
@@ -176,6 +179,7 @@ def test_a_run_that_was_not_judged_by_claims_cannot_be_scored_by_them(tmp_path: 
     assert len(failed) == 1
 
 
+@pytest.mark.slow
 def test_runs_by_claims_are_compared_and_gated(tmp_path: Path) -> None:
     """As under any metric: pairs, an interval, limits whose values the metric can take."""
     run, other = judged(tmp_path / "a"), judged(tmp_path / "b", None, "claims-004-2")
@@ -199,7 +203,7 @@ def test_where_less_is_better_a_rise_is_a_loss(tmp_path: Path) -> None:
     comparison = compare(before, after)
     assert comparison["Conflict@5"].difference < 0
     assert comparison.openings[0].finding == "better"
-    assert "won (0 lost)" in comparison.sentences[0]
+    assert "won (0 lost)" in headlines(comparison)[0]
     assert compare(after, before).openings[0].finding == "worse"
     for kind in ("fail-under", "max-drop"):
         assert Limit.parse(kind, "Redundancy@5=0.2").kind in ("fail-over", "max-rise")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace
-from judge_eval.compare.gate import Limit, check_under
+from judge_eval.compare.gate import check_under
+from judge_eval.compare.gate_limit import Limit
 from judge_eval.compare.options import Gates
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.scoring.aggregate import FilledColumn
@@ -89,9 +90,9 @@ def test_failures_never_help_a_gate_to_pass() -> None:
     a = run_of(relevant, failed).aggregate("HitRate@5")
     assert a.bounds is not None
     limit = Limit.parse("fail-under", f"HitRate@5={(a.bounds[0] + (a.mean or 0)) / 2:.4f}")
-    (check,) = check_under(run_of(relevant, failed), [limit], on_undecided="fail")
+    (check,) = check_under(run_of(relevant, failed), [limit], undecided="fail")
     assert (check.outcome, check.passed) == ("undecided", False)
-    assert Gates().on_undecided is None
+    assert Gates().undecided == "warn"
 
 
 def test_tags_and_lengths_in_which_failures_concentrate_are_named() -> None:

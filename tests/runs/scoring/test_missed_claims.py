@@ -15,6 +15,7 @@ from judge_eval.metrics.families.coverage import claim_recall, sufficiency
 from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.scoring.missedclaims import ClaimsMissed, CoverCounts, missed_claims
 from judge_eval.runs.scoring.scorer import claims_of_judged
+from judge_eval.views.run import covered_sentence, missed_frequency
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.serving import judge, rows
 
@@ -36,7 +37,10 @@ def test_the_most_missed_stand_first() -> None:
         ("The shot takes 25 to 30 seconds.", 1, 1, ("q1",)),
         ("The water has about 93 degrees.", 1, 1, ("q1",)),
     ]
-    assert [item.frequency for item in result.missed[:2]] == ["in 2 of 2 traces", "in 1 of 1 trace (1 partly covered)"]
+    assert [missed_frequency(item) for item in result.missed[:2]] == [
+        "in 2 of 2 traces",
+        "in 1 of 1 trace (1 partly covered)",
+    ]
     assert result.distinct == 4
 
 
@@ -50,10 +54,10 @@ def test_what_is_not_known_is_in_no_share() -> None:
     result = missed(run_by_claims(data))
     assert result.counts == CoverCounts(covered=1, missing=2, unknown=1)
     (first,) = result.missed
-    assert first.frequency == "in 2 of 3 traces (1 more not known)"
+    assert missed_frequency(first) == "in 2 of 3 traces (1 more not known)"
     assert first.counts.missed_share == 2 / 3
     assert (result.traces, result.without_claims, result.not_judged) == (5, 1, 1)
-    assert result.sentence == (
+    assert covered_sentence(result) == (
         "1 of 3 claims covered (vital: 1 of 3; 1 more not known, as verdicts are missing; "
         "1 trace without a claim; 1 trace not judged by claims)"
     )
