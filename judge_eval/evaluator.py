@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, TypedDict, Unpack, cast
 
 from judge_eval.background_loop import background_loop
-from judge_eval.data.files.values import REFERENCES, SEVERAL
+from judge_eval.data.catalog import likely_map
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import is_url
 from judge_eval.data.remarks import OnRemark
@@ -275,7 +275,8 @@ class Evaluator:
         root = None if kept.out is None else place_of_runs(kept.out)
         retrieval = None
         if retriever is not None:
-            retrieved = await retrieve(data, retriever, selection, root, resume=bool(resume))
+            check = self._check_needs
+            retrieved = await retrieve(data, retriever, selection, root, resume=bool(resume), check=check)
             data, selection, retrieval = retrieved.traces, retrieved.selection, retrieved.record
         is_file = isinstance(data, str | Path)  # opening it may wait, as for a pipe or a URL
         source = await asyncio.to_thread(self.source, data, selection) if is_file else self.source(data, selection)
@@ -453,18 +454,19 @@ class Evaluator:
         Raises:
             DataError: It does not.
         """
-        if asks_nobody(self.chosen_judge, trace):
-            return
-        for need in self.chosen_judge.needs:
+        if not asks_nobody(self.chosen_judge, trace):
+            self._check_needs(trace)
+            check_trace(self.chosen_judge, trace)
+            self.scorer.check(trace)
+
+    def _check_needs(self, trace: Trace) -> None:
+        for need in () if asks_nobody(self.chosen_judge, trace) else self.chosen_judge.needs:
             if not (getattr(trace, need) or "").strip():
                 fault = f"the prompt needs the {need}, and this trace has none"
-                names = {**{key: key for key in REFERENCES}, **{key: f"{key}.0" for key in SEVERAL}}
-                if need == "reference" and (key := next((key for key in names if key in trace.metadata), None)):
-                    raise DataError(f"{fault}; perhaps with {option('map', {need: names[key]})}", field=need)
+                if need == "reference" and (key := likely_map([trace.metadata]).get(need)):
+                    raise DataError(f"{fault}; perhaps with {option('map', {need: key})}", field=need)
                 skip, prompt = option("on_invalid", "skip"), option("prompt", "relevance/binary")
                 raise DataError(f"{fault}; {skip} leaves it out; if no trace has one, {prompt} needs none", field=need)
-        check_trace(self.chosen_judge, trace)
-        self.scorer.check(trace)
 
     def _traces(
         self, source: Replayable | None, data: Traces, reader: ReadOptions | None = None, on_remark: OnRemark = None

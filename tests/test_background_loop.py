@@ -92,6 +92,22 @@ def test_iterating_closes_what_it_steps_through() -> None:
     assert list(background_loop.iterate(numbers())) == list(range(10))
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_the_loop_outlives_what_ends_a_program(kind: type[BaseException]) -> None:
+    """What a function raises to end the program reaches the caller, from a task inside too; the loop goes on."""
+
+    async def ends() -> None:
+        raise kind
+
+    async def work() -> None:
+        await asyncio.gather(asyncio.ensure_future(ends()))
+
+    for coroutine in (ends, work):
+        with pytest.raises(kind):
+            background_loop.run(coroutine())
+    assert background_loop.run(asyncio.sleep(0, "alive")) == "alive"
+
+
 @pytest.mark.slow
 def test_ctrl_c_cancels_and_waits() -> None:
     """Ctrl-C cancels the coroutine, lets it clean up, and is raised then."""

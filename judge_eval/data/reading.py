@@ -296,7 +296,9 @@ class DatasetReading:
             chunk = chunk_data(self.naming.chunk(item, where), where)
             if "text" not in chunk:
                 if self._corpus is None:
-                    raise DataError(f"has an id but no text; give {option('corpus')}, where the texts are", field=where)
+                    named = option("map", {"chunks.text": "..."})
+                    fault = f"has an id but no text; give {option('corpus')}, where the texts are, or name their key"
+                    raise DataError(f"{fault} ({named})", field=where)
                 chunk = self._corpus.join(chunk, where)
             out.append(chunk)
         return out

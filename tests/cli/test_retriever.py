@@ -31,7 +31,10 @@ def test_the_command_line_takes_a_function_of_the_working_folder(desk: Desk) -> 
     command = ("run", "questions.jsonl", "-m", "fake/overlap", "--retriever")
     first = desk(*command, f"{name}:retrieve")
     assert first.code == 3
-    assert "failed for 1 of 20 questions, which are in no mean (q3: TimeoutError: away)" in first.out
+    assert (
+        "failed for 1 of 20 questions, which are in no mean (q3 (When do you open on day 3?): TimeoutError: away)"
+        in first.out
+    )
     assert "--resume asks the retriever for what is missing alone" in first.err
     (desk.folder / "ok").touch()
     again = desk(*command, f"{name}:retrieve", "--resume")

@@ -10,6 +10,7 @@ from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, IMAGE, chunk_of, number_text, plain
 from judge_eval.safe_text import value_kind
 from judge_eval.schema import Chunk, Trace
+from judge_eval.spelling import option
 
 TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage", "passage_text")
 ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "passage_id", "pid", "_id")
@@ -44,7 +45,8 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
         return item.model_dump(exclude_defaults=True)
     chunk = chunk_of(item)
     if chunk is None:
-        raise DataError(f"is {value_kind(item)}; a chunk is a text or an object with one", field=field)
+        fault = f"is {value_kind(item)}; a chunk is a text, an object with one, or (text, score)"
+        raise DataError(fault, field=field)
     return chunk
 
 
@@ -96,8 +98,9 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
         fault = f"an image ({picture}) without a text; only texts are judged: give its caption or what it reads"
         raise DataError(fault, field=field)
     if not data.keys() & {"text", "id"}:
-        keys = ", ".join(sorted(map(str, item))) or "none"
-        raise DataError(f"no text; the keys found are: {keys}", field=field)
+        keys = sorted(map(str, item))
+        named = f"; name the one that holds it, as in {option('map', {'chunks.text': keys[0]})}" if keys else ""
+        raise DataError(f"no text; the keys found are: {', '.join(keys) or 'none'}{named}", field=field)
     used = {text_key, id_key, score_key, "title", "label", *META}
     metadata = {k: plain(v) for k, v in item.items() if k not in used | NOISE and not is_missing(v)}
     for key in META:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -19,11 +20,12 @@ from typing import IO, Any, cast
 import numpy as np
 from pydantic import ValidationError
 
+from judge_eval.data.catalog import any_fits, likely_map
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.opening import steady
-from judge_eval.data.memory import MemoryRows, rows_in_memory
+from judge_eval.data.memory import ROW, MemoryRows, record_of, rows_in_memory
 from judge_eval.data.options import ReadOptions
-from judge_eval.data.reading import read_memory
+from judge_eval.data.reading import RowReader, read_memory
 from judge_eval.errors import ConfigError, DataError, mask
 from judge_eval.files import open_plain
 from judge_eval.llm.http.secrets import environment_secrets
@@ -38,7 +40,7 @@ AT_ONCE = 8
 """How many queries a retriever is given at the same time."""
 SECONDS = "retrieval_seconds"
 """The key of a trace's metadata for how long its retrieval took."""
-_METHODS = ("ainvoke", "invoke", "aretrieve", "retrieve", "search")
+_METHODS = ("ainvoke", "invoke", "aretrieve", "retrieve", "similarity_search", "search")
 _NAMED = 5
 _LISTS = {"user_input": "retrieved_contexts", "input": "retrieval_context"}
 """By the key of a question: what the list of its chunks is called beside it; `contexts` for all others."""
@@ -56,7 +58,15 @@ class Retrieved:
     """The same selection for traces, which are read already."""
 
 
-async def retrieve(data: Any, retriever: Any, selection: Selection, out: Path | None, *, resume: bool) -> Retrieved:
+async def retrieve(
+    data: Any,
+    retriever: Any,
+    selection: Selection,
+    out: Path | None,
+    *,
+    resume: bool,
+    check: Callable[[Trace], None] = lambda _: None,
+) -> Retrieved:
     """Ask a retriever about each question, `AT_ONCE` at a time.
 
     Args:
@@ -65,6 +75,7 @@ async def retrieve(data: Any, retriever: Any, selection: Selection, out: Path | 
         selection: How the questions are read, and how many are asked.
         out: The folder of runs, where what is retrieved is kept; None keeps nothing.
         resume: Whether to take what an earlier call kept there, in place of asking again.
+        check: Called with each question before any is asked, unless invalid ones are skipped.
 
     Raises:
         ConfigError: It is no retriever, or the selection cannot go with one.
@@ -74,6 +85,14 @@ async def retrieve(data: Any, retriever: Any, selection: Selection, out: Path | 
         raise ConfigError(f"{option('shard')} with a retriever: judge parts of what is retrieved, or of the questions")
     ask = _asking(retriever)
     questions = await asyncio.to_thread(lambda: _chosen(list(_questions(data, selection)), selection))
+    if not questions:
+        raise DataError("there is no question to ask", file=selection.name or _name(data))
+    for question in questions if selection.on_invalid == "error" else ():
+        try:
+            check(question)
+        except DataError as error:
+            raise error.at(file=f"question {_shown(question)}") from None
+    chunk_reader = _reader_of_chunks(selection.reader or ReadOptions())
     kept = None if out is None else out / f".retrieved-{_digest(questions)}.jsonl"
     known = {trace.id: trace for trace in _kept(kept)} if kept is not None and resume else {}
     failures: dict[str, str] = {}
@@ -96,10 +115,10 @@ async def retrieve(data: Any, retriever: Any, selection: Selection, out: Path | 
                     chunks = await ask(question.query, threads)
                 except Exception as error:
                     text = mask(without_passwords(f"{type(error).__name__}: {error}"), environment_secrets())
-                    failures[question.id] = shortened(one_line(text), 200)
+                    failures[f"{question.id} ({shortened(question.query, 60)})"] = shortened(one_line(text), 200)
                     return
                 seconds = round(perf_counter() - start, 6)
-            by_id[question.id] = trace = _trace_of(question, chunks, seconds)
+            by_id[question.id] = trace = _trace_of(question, chunks, seconds, chunk_reader)
             if file is not None:
                 file.write(trace.model_dump_json(exclude_defaults=True).encode() + b"\n")
                 file.flush()
@@ -110,6 +129,7 @@ async def retrieve(data: Any, retriever: Any, selection: Selection, out: Path | 
         finally:
             for task in tasks:
                 task.cancel()
+    chunk_reader.finish()
     if failures and not by_id:
         first = next(iter(failures.values()))
         raise DataError(f"the retriever failed for {counted(len(failures), 'question')}, the first with {first}")
@@ -163,14 +183,21 @@ def _asking(retriever: Any) -> Callable[[str, ThreadPoolExecutor], Awaitable[Any
     methods = [getattr(retriever, name, None) for name in _METHODS]
     call = next((method for method in methods if callable(method)), retriever)
     if not callable(call) or inspect.isclass(retriever):
-        what = f"a function from a query to chunks, or an object with {', '.join(_METHODS[1::2])} or search"
-        raise ConfigError(f"retriever must be {what}, not {type_of(retriever)}")
+        what = "a function from a query to chunks, or an object with invoke, retrieve or search"
+        given = f"the class {retriever.__name__}" if inspect.isclass(retriever) else type_of(retriever)
+        raise ConfigError(f"retriever must be {what}, not {given}")
+
+    def blocking(query: str) -> Any:
+        answer = call(query)
+        return list(answer) if isinstance(answer, Iterator) else answer  # a generator runs here, too
 
     async def ask(query: str, threads: ThreadPoolExecutor) -> Any:
         if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
             answer = call(query)
         else:
-            answer = await asyncio.get_running_loop().run_in_executor(threads, call, query)
+            answer = await asyncio.get_running_loop().run_in_executor(threads, blocking, query)
+        if isinstance(answer, AsyncIterable):
+            return [chunk async for chunk in answer]
         return await answer if inspect.isawaitable(answer) else answer
 
     return ask
@@ -195,11 +222,12 @@ def _questions(data: Any, selection: Selection) -> Iterator[Trace]:
         held = rows_in_memory(data)
         if held is None:
             raise DataError("is a stream; give the questions as a list, a frame or a file")
-        records = [row for _, row in held.rows()]
+        records = [_of_pair(row, place) for place, (_, row) in enumerate(held.rows())]
     own = [key for key in _OF_TRACES if any(isinstance(each, Mapping) and key in each for each in records)]
     if own:  # a map needs its keys in the first records
         records = [{**dict.fromkeys(own), **each} if isinstance(each, Mapping) else each for each in records]
         reader = replace(reader, map={**{key: key for key in own}, **reader.map})
+    reader = replace(reader, map=reader.fields, corpus=None)
     for read in read_memory(MemoryRows("list", [_without_chunks(record, reader) for record in records]), reader):
         if isinstance(read.outcome, DataError):
             raise read.outcome.at(file=name)
@@ -209,21 +237,36 @@ def _questions(data: Any, selection: Selection) -> Iterator[Trace]:
             yield read.outcome
 
 
+def _of_pair(record: Any, place: int) -> Any:
+    """Return a pair of question and reference as a record."""
+    if isinstance(record, tuple | list) and len(record) == 2 and all(isinstance(text, str) for text in record):
+        return dict(zip(ROW, record, strict=False))
+    if not isinstance(record, Mapping | Trace):
+        ways = "a text, a pair (query, reference), or a mapping with the fields of a known format"
+        raise DataError(f"question {place} is {type_of(record)}; give each question as {ways}")
+    return record
+
+
 def _without_chunks(record: Any, reader: ReadOptions) -> Any:
     """Give a record of a question an empty list of chunks, under the name that goes with its others."""
     if not isinstance(record, Mapping):
         return record
     mapped = reader.map.get("chunks", "chunks" if "query" in reader.map else None)
     name = mapped or next((name for key, name in _LISTS.items() if key in record), "contexts")
-    return {**record, name: []} if not record.get(name) else record
+    made = {**record, name: []} if not record.get(name) else record
+    if not (reader.map or reader.format or any_fits(made)):
+        guess = {ours: theirs for ours, theirs in likely_map([record]).items() if ours != "chunks"}
+        ways = f"perhaps with {option('map', guess)}" if guess else f"with {option('map', {'query': '...'})}"
+        raise DataError(f"no known format has these keys: {', '.join(sorted(record))}; map the fields, {ways}")
+    return made
 
 
 def _chosen(questions: list[Trace], selection: Selection) -> list[Trace]:
     """Take the questions that a limit leaves, each under an id of its own."""
-    ids = [question.id for question in questions]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise DataError(f"the question {twice!r} occurs twice; give each an `id` of its own", field="id")
+    by_id = Counter(question.id for question in questions)
+    if len(by_id) < len(questions):
+        twice = next(question for question in questions if by_id[question.id] > 1)
+        raise DataError(f"the question {_shown(twice)} occurs twice; give each an `id` of its own", field="id")
     if selection.limit is None or selection.limit >= len(questions):
         return questions
     if selection.seed is None:
@@ -232,17 +275,27 @@ def _chosen(questions: list[Trace], selection: Selection) -> list[Trace]:
     return [questions[place] for place in sorted(drawn)]
 
 
-def _trace_of(question: Trace, chunks: Any, seconds: float) -> Trace:
+def _shown(question: Trace) -> str:
+    return f"{question.id!r} ({shortened(question.query, 60)})"
+
+
+def _reader_of_chunks(reader: ReadOptions) -> RowReader:
+    """Return what reads the lists of a retriever: names inside chunks and the corpus are as in data."""
+    inside = {f"chunks.{ours}": theirs for ours, theirs in reader.in_chunks.items()}
+    return RowReader(ReadOptions(map=inside, corpus=reader.corpus))
+
+
+def _trace_of(question: Trace, chunks: Any, seconds: float, reader: RowReader) -> Trace:
     """Make the trace of a question from what its retriever returned."""
     listed = getattr(chunks, "source_nodes", chunks)
-    if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Iterable):
+    if isinstance(listed, str | bytes | Mapping | set | frozenset) or not isinstance(listed, Iterable):
         what = "a list of texts, mappings, documents or (text, score)"
-        raise DataError(f"the retriever returned {type_of(chunks)} for question {question.id!r}; return {what}")
-    row = {"query": question.query, "chunks": list(listed)}
-    (read,) = read_memory(MemoryRows("list", [row]))
+        raise DataError(f"the retriever returned {type_of(chunks)} for the question {_shown(question)}; return {what}")
+    row = record_of({"query": question.query, "chunks": list(listed)})
+    (read,) = reader.of(0, "", row)
     if not isinstance(read.outcome, Trace):
-        fault = read.outcome.message if read.outcome else "nothing"
-        raise DataError(f"what the retriever returned for question {question.id!r}: {fault}")
+        fault = str(read.outcome or "nothing").removeprefix(": ")
+        raise DataError(f"what the retriever returned for the question {_shown(question)}: {fault}")
     made = question.replace(chunks=read.outcome.chunks, metadata={**question.metadata, SECONDS: seconds})
     made.__dict__.pop("digest", None)  # of the question alone
     return made

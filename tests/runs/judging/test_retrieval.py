@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from judge_eval import Chunk, EvalRun, Trace, evaluate
+from judge_eval import Chunk, EvalRun, ReadOptions, Trace, evaluate
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.judging.retrieval import AT_ONCE, SECONDS
 
@@ -29,6 +30,12 @@ async def waiting(query: str) -> list[str]:
     await asyncio.sleep(0)
     assert query
     return TEXTS
+
+
+async def yielding(_: str) -> AsyncIterator[str]:
+    """Yield them one by one."""
+    for text in TEXTS:
+        yield text
 
 
 class Documents:
@@ -55,6 +62,18 @@ class Searching:
         return [{"id": f"c{place}", "text": text} for place, text in enumerate(TEXTS)]
 
 
+class Storing(Searching):
+    """A vector store of LangChain, whose `search` wants to know how."""
+
+    def similarity_search(self, query: str) -> list[dict[str, str]]:
+        """Find mappings."""
+        return super().search(query)
+
+    def search(self, query: str, search_type: str) -> list[dict[str, str]]:  # type: ignore[override]
+        """Find nothing."""
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     "retriever",
     [
@@ -64,10 +83,12 @@ class Searching:
         lambda _: [Chunk(id=f"c{place}", text=text) for place, text in enumerate(TEXTS)],
         lambda _: iter(TEXTS),
         waiting,
+        yielding,
         Documents(),
         Searching(),
+        Storing(),
     ],
-    ids=["texts", "tuple", "scores", "chunks", "iterator", "async", "documents", "search"],
+    ids=["texts", "tuple", "scores", "chunks", "iterator", "async", "yielding", "documents", "search", "store"],
 )
 def test_what_a_retriever_returns_becomes_chunks(retriever: Any) -> None:
     """Texts, pairs with a score, chunks, mappings and documents are read as they are in data."""
@@ -85,8 +106,9 @@ def test_what_a_retriever_returns_becomes_chunks(retriever: Any) -> None:
         [{"input": "When do you open?", "expected_output": "At nine."}],
         [Trace(id="q", query="When do you open?", reference="At nine.", chunks=[])],
         {"question": ["When do you open?"], "ground_truth": ["At nine."]},
+        [("When do you open?", "At nine.")],
     ],
-    ids=["question", "user_input", "input", "trace", "columns"],
+    ids=["question", "user_input", "input", "trace", "columns", "pair"],
 )
 def test_questions_are_read_by_the_names_of_known_formats(questions: Any) -> None:
     """The fields of a question are those of the formats, without the list of chunks."""
@@ -128,7 +150,8 @@ def test_a_failure_of_the_retriever_is_in_no_mean() -> None:
     retrieval = run.manifest.dataset.retrieval
     assert retrieval is not None
     assert (run.status, retrieval.questions, retrieval.failed) == ("incomplete", 20, 1)
-    assert retrieval.failures == ("q3: TimeoutError: the index at postgresql://***@host/db is away",)
+    told = "q3 (When do you open on day 3?): TimeoutError: the index at postgresql://***@host/db is away"
+    assert retrieval.failures == (told,)
     assert "q3" not in {result.trace_id for result in run.results}
     assert run.manifest.aggregates["AP@5"].n == 19
 
@@ -158,6 +181,81 @@ def test_a_retriever_that_always_fails_ends_before_anything_is_judged(tmp_path: 
     with pytest.raises(DataError, match="failed for 20 questions, the first with ConnectionError: refused"):
         judged(search, out=tmp_path)
     assert not list(tmp_path.glob("2*"))
+
+
+def test_what_fails_while_it_yields_is_a_failure_of_the_retriever() -> None:
+    """A generator runs in its thread, and what it raises after its first texts counts like any error of it."""
+    threads = set()
+
+    def search(query: str) -> Iterator[str]:
+        threads.add(threading.current_thread().name)
+        yield TEXTS[0]
+        if "day 3?" in query:
+            raise TimeoutError("away")
+
+    retrieval = judged(search).manifest.dataset.retrieval
+    assert retrieval is not None
+    assert retrieval.failed == 1
+    assert all(name.startswith("judge_eval retriever") for name in threads)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"a", "b"}, "returned a set for the question 'q0' (When do you open on day 0?); return a list"),
+        ([{"body": "We open."}], "chunks[0]: no text; the keys found are: body; name the one that holds it"),
+        (["one", ("We open.", {"page": 1})], "chunks[1]: is a list; a chunk is a text, an object with one, or"),
+    ],
+    ids=["set", "keys", "pair"],
+)
+def test_a_wrong_chunk_is_told_by_its_place(wrong: Any, told: str) -> None:
+    """The message names the question, the chunk and what to return."""
+    with pytest.raises(DataError) as raised:
+        judged(lambda _: wrong, QUESTIONS[:1])
+    assert told in str(raised.value)
+
+
+def test_chunks_of_a_retriever_are_read_as_the_reader_says(tmp_path: Path) -> None:
+    """Names inside chunks are mapped, and a corpus has the texts of ids."""
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"_id": "d1", "text": "We open at nine."}\n{"_id": "d2", "text": "Park."}\n', encoding="utf-8")
+    named = ReadOptions(map={"query": "query", "reference": "reference", "chunks.text": "body"})
+    for found, reader in (([{"body": "We open at nine."}], named), (["d1"], ReadOptions(corpus=corpus))):
+        run = judged(lambda _, found=found: found, reader=reader)
+        assert [chunk.text for chunk in run.results[0].trace.chunks] == ["We open at nine."]
+    with pytest.raises(DataError, match="it holds no 'body'; the nearest: 'text'"):
+        judged(lambda _: [{"text": "We open."}], reader=named)
+
+
+@pytest.mark.parametrize(
+    ("questions", "told"),
+    [
+        ([], "there is no question to ask"),
+        (["When do you open?"], "the prompt needs the reference"),
+        ([{"question": "When?", "expected": "At nine."}], 'perhaps with `map={"reference": "expected"}`'),
+        ([{"frage": "When?", "gold": "Nine."}], 'perhaps with `map={"query": "frage", "reference": "gold"}`'),
+        ([("When do you open?", "At nine.", "?", "?")], "give each question as"),
+    ],
+    ids=["none", "texts", "reference", "names", "rows"],
+)
+def test_questions_that_cannot_be_judged_are_not_asked(questions: Any, told: str) -> None:
+    """Nothing is retrieved, which may cost something, before the questions have what the judge needs."""
+    asked: list[str] = []
+    with pytest.raises(DataError) as raised:
+        judged(lambda query: asked.append(query) or TEXTS, questions)
+    assert (told in str(raised.value), asked) == (True, []), raised.value
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_a_retriever_may_end_the_program(kind: type[BaseException]) -> None:
+    """What it raises to end the program ends the evaluation, and the next one works."""
+
+    def search(_: str) -> list[str]:
+        raise kind
+
+    with pytest.raises(kind):
+        judged(search)
+    assert judged(lambda _: TEXTS).status == "done"
 
 
 @pytest.mark.parametrize("wrong", ["a text", {"text": "one"}, None, 7, [object()], [{"nothing": 1}]])
