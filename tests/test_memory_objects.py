@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from judge_eval import Evaluator, Trace
+from judge_eval import Evaluator, ReadOptions, Trace, evaluate
 from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.reading import read_memory
 from judge_eval.errors import DataError
@@ -50,6 +52,36 @@ class LikeADataset(BaseModel):
     samples: list[LikeASample]
 
 
+class Arrow:
+    """One column, which Arrow can read, but not as a table."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pytest.importorskip("pyarrow").chunked_array([["When?"]]).__arrow_c_stream__(requested_schema)
+
+
+class Hit(BaseModel):
+    """A chunk of a user's own."""
+
+    body: str
+
+
+class Plain:
+    """A class without declared fields."""
+
+    def __init__(self) -> None:
+        self.query, self.reference, self.chunks, self._cache = WANTED[0], WANTED[1], WANTED[2], object()
+
+
+class Slotted:
+    """What `attrs` makes."""
+
+    __slots__ = ("chunks", "query", "reference")
+    __attrs_attrs__ = tuple(SimpleNamespace(name=name) for name in ("query", "reference", "chunks"))
+
+    def __init__(self, query: str, reference: str, chunks: list[str]) -> None:
+        self.query, self.reference, self.chunks = query, reference, chunks
+
+
 @dataclass
 class LikeGoldens:
     """What DeepEval keeps test cases in."""
@@ -64,11 +96,11 @@ SAMPLE = LikeASample(user_input=QUERY, reference=REFERENCE, retrieved_contexts=T
 OWN = Owned(question=QUERY, ground_truth=REFERENCE, contexts=TEXTS)
 
 
-def read(data: Any) -> list[Trace]:
+def read(data: Any, options: ReadOptions | None = None) -> list[Trace]:
     """Read data in memory as `evaluate` does."""
     rows = rows_in_memory(data)
     assert rows is not None
-    outcomes = [row.outcome for row in read_memory(rows)]
+    outcomes = [row.outcome for row in read_memory(rows, options)]
     for fault in outcomes:
         if isinstance(fault, DataError):
             raise fault
@@ -88,6 +120,18 @@ def read(data: Any) -> list[Trace]:
         (LikeGoldens([CASE, CASE], []), 2),
         ({"question": [QUERY] * 2, "ground_truth": [REFERENCE] * 2, "contexts": [TEXTS] * 2}, 2),
         ({"question": QUERY, "ground_truth": REFERENCE, "contexts": TEXTS}, 1),
+        (
+            {
+                "question": {0: QUERY, 1: QUERY},
+                "ground_truth": {0: REFERENCE, 1: REFERENCE},
+                "contexts": {0: TEXTS, 1: TEXTS},
+            },
+            2,
+        ),
+        (Plain(), 1),
+        ([Plain(), SimpleNamespace(query=QUERY, reference=REFERENCE, chunks=TEXTS)], 2),
+        (Slotted(QUERY, REFERENCE, TEXTS), 1),
+        (SimpleNamespace(samples=[SimpleNamespace(eval_sample=SAMPLE, synthesizer_name="x")]), 1),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -105,10 +149,56 @@ def test_a_stream_of_objects_is_read() -> None:
     assert [result.trace.query for result in run.results] == [QUERY] * 2
 
 
+def test_fields_of_objects_in_a_list_of_chunks_can_be_mapped() -> None:
+    """A chunk that is an object without a text under a known name is read like a mapping."""
+    row = {"query": QUERY, "reference": REFERENCE, "chunks": [Hit(body=text) for text in TEXTS]}
+    assert [chunk.text for chunk in read([row], ReadOptions(map={"chunks.text": "body"}))[0].chunks] == TEXTS
+    with pytest.raises(DataError, match="the keys found are: body"):
+        read([row])
+
+
+def test_rows_of_a_frame_with_their_labels_are_rows() -> None:
+    """What `iterrows` yields, a label and a row, is read as the row."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"query": [QUERY] * 2, "reference": [REFERENCE] * 2, "chunks": [TEXTS] * 2})
+    assert len(read(list(frame.iterrows()))) == 2
+
+
 def test_columns_of_unequal_length_are_no_table() -> None:
-    """A mapping whose columns differ in length is refused as a row, by the name of its field."""
-    with pytest.raises(DataError, match="question"):
+    """A mapping whose columns differ in length is refused, with the lengths."""
+    with pytest.raises(DataError, match="columns differ in length: question 2, ground_truth 1, contexts 1"):
         read({"question": [QUERY] * 2, "ground_truth": [REFERENCE], "contexts": [TEXTS]})
+
+
+@pytest.mark.parametrize("data", [LikeADataset(samples=[]), LikeGoldens([], [])])
+def test_a_dataset_without_rows_is_empty(data: Any) -> None:
+    """There is nothing in it to judge, as in an empty list."""
+    with pytest.raises(DataError, match="there is no trace to judge"):
+        evaluate(data, "fake/overlap", cache=False)
+
+
+class Iterated(SimpleNamespace):
+    """A document whose fields can be gone through, as those of a pydantic model can."""
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(vars(self).items())
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (Iterated(page_content="We open."), "^is a retrieved document without its question"),
+        ('[{"query": "When?"}]', "^is a text, and no file has this name; give what it holds, such as `json.loads"),
+        ('{"query": "When?"}\n{"query": "Where?"}', "^is a text, and no file has this name"),
+        (Arrow(), "^is an Arrow: cannot be read as a table"),
+    ],
+    ids=["document", "json", "lines", "arrow"],
+)
+def test_what_is_given_in_place_of_rows_is_named(data: Any, told: str) -> None:
+    """A document, a text of data and one column of a table are called what they are."""
+    with pytest.raises(DataError, match=told) as caught:
+        evaluate(data, "fake/overlap", cache=False)
+    assert len(str(caught.value)) < 400
 
 
 @dataclass

@@ -152,22 +152,33 @@ def any_fits(record: Mapping[str, Any]) -> bool:
 
 _OTHER = r"(?:^|_)(?:ids?|type|kind|count|n|tokens?|language|category|model|time|latency|session|urls?|scores?)$"
 """Ends of names that say something about a field of ours, and do not hold it."""
-_GOLD = r"reference|ground|truth|expected|gold|target|ideal"
+_GOLD = r"reference|ground|truth|expected|gold|target|ideal|(?:correct|human)_answer|(?:^|_)gt(?:_|$)"
+_MADE = r"(?<!expected_)(?<!reference_)(?<!golden_)(?<!gold_)(?<!target_)(?<!ideal_)(?<!truth_)(?:response|output)"
+"""What a system gave, unless it is the one that was expected."""
+_MAKER = r"(?:^|_)(?:llm|ai|rag|bot|chatbot|agent|assistant|system|model|gpt)_"
+"""In names of answers: a system wrote them."""
 LIKELY: Mapping[str, tuple[re.Pattern[str], re.Pattern[str]]] = {
-    "query": (re.compile(r"quer|question|input|prompt|ask|frage|utterance|instruction"), re.compile(_OTHER)),
+    "query": (
+        re.compile(r"quer|question|input|prompt|ask|frage|utterance|instruction|request|(?:^|_)q(?:_|$)|user_message"),
+        re.compile(_OTHER),
+    ),
     "chunks": (
         re.compile(r"chunk|context|passage|document|docs|retriev|source|node|hit|result"),
-        re.compile(rf"{_GOLD}|answer|evidence|relevant|positive|negative|{_OTHER}"),
+        re.compile(rf"{_GOLD}|answer|evidence|supporting|correct|human|relevant|positive|negative|{_OTHER}"),
     ),
     "reference": (
         re.compile(rf"{_GOLD}|answer|label"),
         re.compile(
-            rf"generat|response|predict|actual|bot|output|chunk|context|passage|document|docs|evidence|source|{_OTHER}"
+            rf"generat|{_MADE}|{_MAKER}|predict|actual|bot"
+            rf"|retriev|chunk|context|passage|document|docs|evidence|source|{_OTHER}"
         ),
     ),
 }
 """By field of ours: likely names in other tools' data, and names that are never meant."""
-_LOGGED = re.compile(r"latency|session|duration|elapsed|tokens?(?:_|$)|(?:^|_)cost(?:_|$)|feedback")
+_LOGGED = re.compile(
+    r"latency|session|duration|elapsed|tokens?(?:_|$)|(?:^|_)cost(?:_|$)|feedback|timestamp|created|trace_id|run_id"
+    r"|user_id|thread|model(?:_|$)"
+)
 """Names of fields in logs of a system in use, where `answer` is what it generated."""
 _LIKELIER: Mapping[str, re.Pattern[str]] = {
     "query": re.compile(r"quer|question"),
@@ -212,11 +223,17 @@ def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         likelier = _LIKELIER.get(field, names)
         named.sort(key=lambda key: (not isinstance(kinds[key], wanted), not likelier.search(words[key])))
         if not named and field == "chunks":
-            named = [key for key in open_ if isinstance(kinds[key], list) and kinds[key]]
+            named = [key for key in open_ if _holds_passages(kinds[key])]
         if named:
             first = named[0]
             guess[field] = f"{first}.0" if field == "reference" and isinstance(kinds[first], list) else first
     return guess
+
+
+def _holds_passages(value: Any) -> bool:
+    """Tell whether a list under any name holds what may be passages: objects that are no messages, or sentences."""
+    items = value if isinstance(value, list) else []
+    return any("role" not in item if isinstance(item, Mapping) else len(str(item).split()) > 4 for item in items)
 
 
 def _no_passages(value: Any) -> bool:
@@ -237,8 +254,11 @@ def _nearest(keys: Keys, records: Sequence[Mapping[str, Any]]) -> str:
     guess = likely_map(records)
     where = f"perhaps with {option('map', guess)}" if guess else f"with {WHERE}"
     advice = f"map the fields, {where}, or give {option('format')}"
+    if guess:
+        lacking = {"query": "the question", "chunks": "what was retrieved"}
+        advice += "".join(f"; no field seems to hold {what}" for ours, what in lacking.items() if ours not in guess)
     if "chunks" not in guess and "query" in guess:
-        advice += "; no field seems to hold what was retrieved"
+        advice += f", which {option('retriever')} can find"
     return f"the nearest is {shape.name} ({shape.title}), which also knows {wanted}; {advice}"
 
 

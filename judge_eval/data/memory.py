@@ -128,11 +128,9 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
         return MemoryRows("list", samples)
     if _fields_of(data) is not None:
         return MemoryRows("list", [data])
-    if _is(data, "pandas", "Series"):
-        if set(ROW) <= {str(label) for label in data.index}:
-            return MemoryRows("list", [data])
-        if all(isinstance(label, str) for label in data.index):  # a row of another shape
-            return MemoryRows("list", [data])
+    if _is(data, "pandas", "Series") and all(isinstance(label, str) for label in data.index):
+        return MemoryRows("list", [data])
+    if _is(data, "pandas", "Series") or _is(data, "polars", "Series"):
         raise DataError(
             f"is one column of a frame ({data.name!r}); give the whole frame, or rows (query, reference, chunks)"
         )
@@ -142,8 +140,12 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
         return MemoryRows("list", list(data))
     if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
         (pyarrow,) = import_extra(f"{type_of(data)} is read by PyArrow", "parquet", "pyarrow")
-        return MemoryRows("arrow", pyarrow.table(data))
-    if not isinstance(data, Iterable | AsyncIterable) or isinstance(data, bytes | bytearray):
+        try:
+            return MemoryRows("arrow", pyarrow.table(data))
+        except pyarrow.ArrowInvalid as error:
+            raise DataError(f"is {type_of(data)}: cannot be read as a table ({error})") from None
+    a_row = isinstance(data, bytes | bytearray) or chunk_of(data) is not None
+    if a_row or not isinstance(data, Iterable | AsyncIterable):
         raise no_row(data)
     return None
 
@@ -168,6 +170,8 @@ def record_of(item: Any) -> Any:
     """Return an item of a list as a record of plain values; a `Trace`, or what is not a row, as it is."""
     if isinstance(item, Trace):
         return item
+    if isinstance(item, tuple) and len(item) == 2 and _is(item[1], "pandas", "Series"):
+        item = item[1]  # as `iterrows` yields it, after its label
     if isinstance(item, Mapping) or _is(item, "pandas", "Series"):
         return {str(key): cell(value) for key, value in item.items()}
     if (fields := _fields_of(item)) is not None:
@@ -181,14 +185,16 @@ def record_of(item: Any) -> Any:
 
 
 def _fields_of(item: Any) -> dict[str, Any] | None:
-    """Return the fields of a dataclass or of a pydantic model, such as a sample of ragas; None for what is neither."""
+    """Return the fields of an object, if they are declared or one of them is a question; None of any other."""
+    item = getattr(item, "eval_sample", item)  # of a testset of ragas
     kind = type(item)
-    names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "model_fields", ())
-    if (
-        not names or hasattr(item, "source_nodes") or chunk_of(item) is not None
-    ):  # a response and a document are no rows
-        return None
-    return {str(name): getattr(item, name, None) for name in names}
+    declared = fields(kind) if is_dataclass(kind) else getattr(kind, "__attrs_attrs__", ())
+    names = [each.name for each in declared] or [*getattr(kind, "model_fields", ())]
+    if not names and _QUESTIONS & (own := getattr(item, "__dict__", {})).keys():
+        names = [name for name in own if not name.startswith("_")]
+    if not names or hasattr(item, "source_nodes") or chunk_of(item) is not None:
+        return None  # a response and a document are no rows
+    return {name: getattr(item, name, None) for name in names}
 
 
 _SAMPLES = ("samples", "test_cases", "goldens")
@@ -199,20 +205,26 @@ def _samples_of(data: Any) -> list[Any] | None:
     """Return the rows of an object that is a dataset of another tool; None for what is none."""
     if isinstance(data, Sequence | Mapping | Iterator):
         return None
-    for name in _SAMPLES:
-        rows = getattr(data, name, None)
-        if isinstance(rows, list | tuple) and rows and all(_fields_of(row) is not None for row in rows):
-            return list(rows)
-    return None
+    held = [rows for name in _SAMPLES if isinstance(rows := getattr(data, name, None), list | tuple)]
+    rows = next(filter(None, held), ())
+    is_dataset = held and (rows or not _QUESTIONS & (_fields_of(data) or {}).keys())
+    return list(rows) if is_dataset and all(_fields_of(row) is not None for row in rows) else None
 
 
 def _rows_of_columns(data: Mapping[Any, Any]) -> list[dict[str, Any]] | None:
     """Return the rows of a mapping of columns, `{"query": [...], "contexts": [[...]]}`; None for what is one row."""
     columns = {str(name): cell(column) for name, column in data.items()}
+    if all(isinstance(column, Mapping) for column in columns.values()):  # by the labels of an index
+        columns = {name: list(column.values()) for name, column in columns.items()}
     questions = [column for name, column in columns.items() if name in _QUESTIONS and isinstance(column, list)]
-    lengths = {len(column) if isinstance(column, list) else -1 for column in columns.values()}
-    if not questions or len(lengths) != 1 or not all(isinstance(text, str) for text in questions[0]):
+    if not questions or not all(isinstance(text, str) for text in questions[0]):
         return None
+    lengths = {name: len(column) for name, column in columns.items() if isinstance(column, list)}
+    if len(lengths) < len(columns):
+        return None
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DataError(f"columns differ in length: {shown}")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -260,4 +272,5 @@ def cell(value: Any, depth: int = limits.DEPTH, *, dense: bool = False) -> Any:
     for name in ("tolist", "to_list", "to_pylist"):  # NumPy's arrays and numbers, Polars' and Arrow's columns
         if callable(turn := getattr(value, name, None)):
             return cell(turn(), depth - 1, dense=dense)
-    return value
+    inner_fields = _fields_of(value)
+    return value if inner_fields is None else cell(inner_fields, depth - 1, dense=True)

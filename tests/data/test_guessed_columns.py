@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from judge_eval import Evaluator
+from judge_eval.data.catalog import likely_map
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.remarks import Remarks
 from judge_eval.errors import DataError
@@ -47,6 +50,54 @@ def test_advice_names_the_right_columns(name: str, advice: dict[str, str]) -> No
         [trace] = open_dataset(path, map=advice)
         assert len(trace.chunks) == (11 if name == "numbered_many" else 2)
         assert trace.reference == (ANSWER if "reference" in advice else None)
+
+
+Q, A, LISTS = "user_question", "In June.", ["It opens in June and closes again in October.", "Parking is free."]
+
+
+@pytest.mark.parametrize(
+    ("fields", "advice"),
+    [
+        *(({Q: "When?", "hits": LISTS, name: A}, {"query": Q, "chunks": "hits", "reference": name}) for name in (
+            "expected_output", "expected_response", "reference_output", "ideal_response", "correct_answer",
+            "human_answer", "true_answer", "answer",
+        )),
+        *(({Q: "When?", "hits": LISTS, name: A}, {"query": Q, "chunks": "hits"}) for name in (
+            "llm_answer", "model_answer", "system_answer", "assistant_answer", "rag_answer", "response", "model_output",
+        )),
+        *(({Q: "When?", "hits": LISTS, "answer": A, name: "x"}, {"query": Q, "chunks": "hits"}) for name in (
+            "model_name", "created_at", "trace_id", "timestamp", "user_id", "thread_id",
+        )),
+        *(({Q: "When?", name: LISTS, "gold": A}, {"query": Q, "reference": "gold"}) for name in (
+            "supporting_passages", "retrieval_gt", "correct_docs", "human_contexts", "positive_ctxs", "evidence_list",
+        )),
+        ({Q: "When?", "retrieval_gt": [["d1"]]}, {"query": Q}),
+        ({Q: "When?", "tags": ["open", "June"], "gold": A}, {"query": Q, "reference": "gold"}),
+        ({Q: "When?", "dialog": [{"role": "user", "content": "Hi."}], "gold": A}, {"query": Q, "reference": "gold"}),
+        ({"request": "When?", "request_id": "7", "found": LISTS}, {"query": "request", "chunks": "found"}),
+        ({"user_q": "When?", "hits": LISTS, "is_correct": "True", "score": "1"}, {"query": "user_q", "chunks": "hits"}),
+    ],
+    ids=lambda value: ",".join(value) if "query" not in value else None,
+)  # fmt: skip
+def test_names_that_nobody_listed_are_guessed_with_care(fields: dict[str, Any], advice: dict[str, str]) -> None:
+    """What a system wrote is never offered as the reference, nor gold passages, labels and messages as chunks."""
+    assert likely_map([fields]) == advice
+
+
+def test_a_field_that_cannot_be_guessed_is_said(tmp_path: Path) -> None:
+    """The advice says for which of question and chunks it names none, and who can find chunks."""
+    path = tmp_path / "x.jsonl"
+    for record, told in (
+        ({"subject": "When?", "kb_hits": LISTS}, "; no field seems to hold the question"),
+        (
+            {Q: "When?", "gold": A},
+            "; no field seems to hold what was retrieved, which `retriever` (`--retriever`) can find",
+        ),
+    ):
+        path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        with pytest.raises(DataError) as caught:
+            list(open_dataset(path))
+        assert told in str(caught.value)
 
 
 def test_numbered_columns_are_joined_in_the_order_of_their_numbers() -> None:

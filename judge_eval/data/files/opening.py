@@ -1,6 +1,7 @@
 """Opening a file of data, unpacked and as UTF-8, with an error that names it where that fails."""
 
 import codecs
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from typing import BinaryIO
 from judge_eval import limits
 from judge_eval.errors import DataError
 from judge_eval.files import is_device
+from judge_eval.user_text import check_text
 
 PACKED = {b"BZh": "bz2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "lzma"}
 """What a packed file begins with, and the module that unpacks it."""
@@ -31,6 +33,14 @@ def reading_file(name: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(name)) from None
+
+
+def data_path(data: str | Path) -> Path:
+    """Return the path of data; raises `DataError` if a text is the data themselves."""
+    check_text("data", str(data))
+    if str(data).lstrip()[:1] in ("{", "[") and not os.path.exists(data):  # noqa: PTH110  # a name of any length
+        raise DataError("is a text, and no file has this name; give what it holds, such as `json.loads(text)`")
+    return Path(data)
 
 
 def head_of(path: Path, name: str | Path | None = None, size: int = 65_536) -> bytes:

@@ -99,7 +99,8 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
         raise DataError(fault, field=field)
     if not data.keys() & {"text", "id"}:
         keys = sorted(map(str, item))
-        named = f"; name the one that holds it, as in {option('map', {'chunks.text': keys[0]})}" if keys else ""
+        longest = max(keys, key=lambda key: len(str(item.get(key))), default=None)
+        named = f"; name the one that holds it, as in {option('map', {'chunks.text': longest})}" if longest else ""
         raise DataError(f"no text; the keys found are: {', '.join(keys) or 'none'}{named}", field=field)
     used = {text_key, id_key, score_key, "title", "label", *META}
     metadata = {k: plain(v) for k, v in item.items() if k not in used | NOISE and not is_missing(v)}

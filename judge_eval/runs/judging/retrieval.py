@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from judge_eval.data.catalog import any_fits, likely_map
 from judge_eval.data.files.containers import kind_of, rows
-from judge_eval.data.files.opening import steady
+from judge_eval.data.files.opening import data_path, steady
 from judge_eval.data.memory import ROW, MemoryRows, record_of, rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import RowReader, read_memory
@@ -34,7 +34,6 @@ from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted, one_line, shortened, type_of, without_passwords
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
-from judge_eval.user_text import check_text
 
 AT_ONCE = 8
 """How many queries a retriever is given at the same time."""
@@ -209,10 +208,10 @@ def _questions(data: Any, selection: Selection) -> Iterator[Trace]:
     name = selection.name or _name(data)
     records: list[Any]
     if isinstance(data, str | Path):
-        check_text("data", str(data))
-        if Path(data).is_dir():
+        file = data_path(data)
+        if file.is_dir():
             raise DataError("is a folder; a retriever takes a file of questions", file=name)
-        with steady(Path(data)) as path:
+        with steady(file) as path:
             records = [row.get() for row in rows(path, kind_of(path, name), name, lambda _: True, reader.records)]
         if reader.records is not None:
             reader = replace(reader, records=None)

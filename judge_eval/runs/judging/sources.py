@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval.data.claimfiles import ClaimsFile, read_claims
-from judge_eval.data.files.opening import is_stream, steady
+from judge_eval.data.files.opening import data_path, is_stream, steady
 from judge_eval.data.files.tables import Row
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
@@ -29,7 +29,6 @@ from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted, public_url, type_of
 from judge_eval.schema import BINARY, Scale, Trace
 from judge_eval.spelling import option
-from judge_eval.user_text import check_text
 
 
 class Fingerprint:
@@ -336,8 +335,8 @@ def replayable(
         raise ConfigError(f"claims must be a file's path or a `ClaimsFile`, not {type_of(claims)}")
     memory, shown, resources = None, None, ExitStack()
     if isinstance(data, str | Path):
-        path, shown = Path(data), str(Path(data))
-        check_text("data", shown)
+        path = data_path(data)
+        shown = str(path)
         if isinstance(data, str) and is_url(data):
             path, shown = resources.enter_context(local_copy(data)), public_url(data)
         else:
