@@ -18,6 +18,7 @@ from judge_eval.judges.judge import make_judge
 from judge_eval.pages.figures import head
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.study.agree import agree
+from tests.support.notes import note_sentences
 from tests.support.serving import rows
 from tests.support.verdicts import judged, traces_of
 
@@ -217,7 +218,7 @@ def test_an_import_is_scored_compared_and_measured_like_any_run() -> None:
     mine = [r.scores["AP@5"] for r in model.results]
     expected = (sum(score or 0 for score in mine) - sum(AP)) / 3
     assert compared["AP@5"].difference == pytest.approx(expected)
-    assert any("verdicts imported from mapping" in warning for warning in compared.warnings)
+    assert any("verdicts imported from mapping" in warning for warning in note_sentences(compared.warnings))
 
 
 def test_a_run_never_goes_on_where_an_import_stands(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from judge_eval.whatif import sweep
 from judge_eval.wire import Request
 from tests.support.claiming import cell
 from tests.support.claims import claimed, run_by_claims
+from tests.support.notes import note_sentences
 
 LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
 GRADES = {"d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 1}
@@ -69,7 +70,7 @@ def test_a_comparison_with_a_parent_knows_that_the_judge_is_the_same() -> None:
     comparison = runs[0].compare(what_if(runs, fuse="rrf"))
     assert comparison.warnings == ()
     assert comparison.paired == (2,)
-    assert "the retrieved chunks differ" in comparison.notes[0]
+    assert "the retrieved chunks differ" in note_sentences(comparison.notes)[0]
 
 
 def test_what_nobody_judged_stays_open() -> None:

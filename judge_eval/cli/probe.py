@@ -51,6 +51,7 @@ def probe(
     from judge_eval.export import text as export
     from judge_eval.trials import PROBES, Prober
     from judge_eval.views.markdown import markdown_of
+    from judge_eval.views.note_sentences import IN_WORDS
     from judge_eval.views.probe import probe_checks, probe_view
 
     if output is not None:
@@ -63,7 +64,7 @@ def probe(
     print_record(report, json_, probe_view)
     if output is not None:
         as_json = output.suffix == ".json"
-        text = report.model_dump_json(indent=2) + "\n" if as_json else markdown_of(probe_view(report))
+        text = report.model_dump_json(indent=2, context=IN_WORDS) + "\n" if as_json else markdown_of(probe_view(report))
         export.write_text(output, text)
     checks = list(probe_checks(report, limits))
     for passed, sentence in checks:

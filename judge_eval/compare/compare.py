@@ -19,15 +19,15 @@ from judge_eval.compare.wording import wording_splits
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
+from judge_eval.note import MOST_NAMED, Note, NoteKind, unsliced, without_claims
+from judge_eval.registry import stages_of
 from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_codes
-from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
+from judge_eval.runs.folder.describing import judge_differences, judges_in_words
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
-from judge_eval.runs.scoring.slices import unsliced
-from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm
 
@@ -143,14 +143,12 @@ def weigh(
         if name in each.compared
     ]
     corrected = iter(holm([test.p for _, _, test in tested if test is not None]))
-    warnings, notes = _doubts(baseline, candidates, moved)
-    warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
-    for run, each in zip(candidates, moved, strict=True):
-        who = f"{run.name}: " if len(candidates) > 1 else ""
+    warnings, notes = _notes(baseline, candidates, moved)
+    warnings += [Note(kind="no value", names=(name,)) for _, name, test in tested if test is None]
+    for place, each in enumerate(moved, 1):
         counts = (int(rows.sum()) for rows in each.undefined)
-        metrics = each.pairing.first.metrics
-        undefined_notes = without_claims(dict(zip(metrics, counts, strict=True)), "the comparison")
-        notes += [who + note for note in undefined_notes]
+        undefined = dict(zip(each.pairing.first.metrics, counts, strict=True))
+        notes += without_claims("not compared", undefined, place)
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
     cuts = (cuts_found(place, each, (baseline, candidates[place - 1])) for place, each in enumerate(moved, 1))
     differences = tuple(
@@ -249,57 +247,41 @@ def _all_pairs(moved: Sequence[Moved]) -> list[PairOfRuns]:
     return out
 
 
-def _by_run(texts: Sequence[tuple[str, str]], several: bool) -> list[str]:
-    """Put the same text about several runs into one, after the runs' names."""
-    about: dict[str, list[str]] = {}
-    for name, text in texts:
-        about.setdefault(text, []).append(name)
-    return [f"{', '.join(names)}: {text}" if several else text for text, names in about.items()]
-
-
-def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[str], list[str]]:
-    doubts: list[tuple[str, str]] = []
-    remarks: list[tuple[str, str]] = []
-    for run, each in zip(candidates, moved, strict=True):
+def _notes(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[Note], list[Note]]:
+    """Find what makes a comparison doubtful, and what differs as it should."""
+    warnings, notes = list[Note](), list[Note]()
+    for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1):
         pairing = each.pairing
-        if pairing.unanswerable:
-            flags = f"; the runs' flags differ for {pairing.flags_differ:,} of them" if pairing.flags_differ else ""
-            count = counted(pairing.unanswerable, "unanswerable question is", "unanswerable questions are")
-            remarks.append((run.name, f"{count} not compared{flags}"))
-        doubts += [(run.name, text) for text in judge_differences(baseline.manifest, run.manifest)]
-        if each.claims is not None and each.claims.doubt is not None:
-            doubts.append((run.name, each.claims.doubt))
-        if pairing.other_question.size:
-            text = f"the dataset differs: {_some(baseline, pairing.other_question)} have a different question under the"
-            doubts.append((run.name, f"{text} same id and are not compared"))
-        sides = ((baseline, pairing.only_first, "baseline"), (run, pairing.only_second, "candidate"))
-        alone = [f"{_some(where, rows)} only in the {what}" for where, rows, what in sides if rows.size]
-        if alone:
-            doubts.append((run.name, f"the dataset differs: {', '.join(alone)}"))
+        if count := pairing.unanswerable:
+            notes.append(Note(kind="unanswerable", candidate=place, count=count, other=pairing.flags_differ))
+        differences = judge_differences(baseline.manifest, run.manifest)
+        warnings += [Note(kind="another judge", candidate=place, differs=each) for each in differences]
+        if (claims := each.claims) is not None and (count := claims.differing):
+            warnings.append(Note(kind="other claims", candidate=place, count=count, names=claims.differing_traces))
+        if (rows := pairing.other_question).size:
+            names = _first_ids(baseline, rows)
+            warnings.append(Note(kind="other questions", candidate=place, count=rows.size, names=names))
+        first, second = pairing.only_first, pairing.only_second
+        if first.size or second.size:
+            names = _first_ids(baseline, first) + _first_ids(run, second)
+            warnings.append(Note(kind="unpaired", candidate=place, count=first.size, other=second.size, names=names))
         old, new = baseline.manifest.dataset, run.manifest.dataset
         if old.digest != new.digest:
-            digests = f"{short(old.digest)} there, {short(new.digest)} here"
-            same = str(old.claims) == str(new.claims)
-            what = "the retrieved chunks differ" if same else "the retrieved chunks, or the claims, differ"
-            remarks.append((run.name, f"{what} (dataset {digests})"))
-    warnings, notes = (_by_run(texts, len(candidates) > 1) for texts in (doubts, remarks))
+            kind: NoteKind = "other chunks" if str(old.claims) == str(new.claims) else "other chunks or claims"
+            notes.append(Note(kind=kind, candidate=place, names=(short(old.digest), short(new.digest))))
     for run in (baseline, *candidates):
         if failed := run.manifest.tally.failed_verdicts:
-            text = (
-                f"{run.name} has {counted(failed, 'failed verdict')}; intervals cover all values that they could make"
-            )
             many = failed >= MANY_FAILED * (failed + run.manifest.tally.verdicts)
-            (warnings if many else notes).append(text)
-        if escalated := escalation(run.manifest):
-            notes.append(f"{run.name}: {escalated}")
+            (warnings if many else notes).append(Note(kind="failed verdicts", count=failed, names=(run.name,)))
+        if stages_of(run.manifest.judge):
+            notes.append(Note(kind="cascade", names=(run.name,), judge=run.manifest.judge, tally=run.manifest.tally))
         if run.status not in ("done", "incomplete"):
-            warnings.append(f"{run.name} is not finished ({run.status})")
+            warnings.append(Note(kind="unfinished", names=(run.name, run.status)))
     return warnings, notes
 
 
-def _some(run: Run, rows: Places) -> str:
-    shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
-    return f"{counted(len(rows), 'trace')} ({shown}{', ...' if len(rows) > 3 else ''})"
+def _first_ids(run: Run, rows: Places) -> tuple[str, ...]:
+    return tuple(run.results[int(row)].trace_id for row in rows[:MOST_NAMED])
 
 
 _NONE = np.iinfo(np.int64).max

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.note import Note
 from judge_eval.record import Record, Shown
 from judge_eval.runs.folder.records import FORMAT, Aggregate, SliceBy, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
@@ -434,9 +435,9 @@ class Comparison(Shown, Record):
 
     v: int = FORMAT
     runs: tuple[RunRef, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
     """What makes the comparison doubtful: other judge, prompt or data, unpaired traces, failures."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """What differs as it should, such as the retrieved chunks."""
     paired: tuple[int, ...]
     """How many traces each candidate has in common with the baseline."""

@@ -10,12 +10,13 @@ from pydantic import Field
 
 from judge_eval.compare.pairing import Pairing
 from judge_eval.metrics.words import WordCounts
+from judge_eval.note import MOST_NAMED
 from judge_eval.record import Record
 from judge_eval.runs.columns.verdict_table import Places, cluster_codes
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.safe_text import counted, shortened
+from judge_eval.safe_text import shortened
 from judge_eval.stats import mean_interval
 
 _COUNTED: Final = (
@@ -81,7 +82,7 @@ class ClaimsMoved(Record):
     differing: int = 0
     """Common traces whose claims are not the same in both runs, in words or in what is vital."""
     differing_traces: tuple[str, ...] = ()
-    """The ids of some of them, three at most."""
+    """The ids of the first of them."""
     share: ShareMoved | None = None
     """None where no claim is known in both."""
     words: int | None = None
@@ -89,16 +90,6 @@ class ClaimsMoved(Record):
     documents are cut alike, so that a chunk that supports it covers it."""
     changes: tuple[ClaimChange, ...] = ()
     """Lost ones first, vital ones before others; at most `NAMED_CLAIMS`."""
-
-    @property
-    def doubt(self) -> str | None:
-        """In how many traces the claims differ, in words; None where they are the same."""
-        if not self.differing:
-            return None
-        which = ", ".join(self.differing_traces)
-        which += ", ..." if self.differing > len(self.differing_traces) else ""
-        traces = counted(self.differing, "trace")
-        return f"the claims differ in {traces} ({which}): the judged claims are not the same there"
 
 
 class ListClaims(NamedTuple):
@@ -180,7 +171,7 @@ def moved_claims(
         changes=tuple(worst_first(changes)[:NAMED_CLAIMS]),
         share=_share(pairing, known),
         differing=len(differing),
-        differing_traces=tuple(differing[:3]),
+        differing_traces=tuple(differing[:MOST_NAMED]),
         **{name: counts[name] for name in _COUNTED},
     )
     return moved, np.unique([place for place, was, now in known if was != now]).astype(np.int64)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from judge_eval.compare.changes import Moved, words_metric
 from judge_eval.compare.comparison import Difference, WordingAgainst, WordingSplit
 from judge_eval.compare.pairing import Pairing
+from judge_eval.note import Note
 from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, known_metric
-from judge_eval.safe_text import counted
 from judge_eval.stats import imbens_manski
 
 RANGE = (0.0, 1.0)
@@ -22,25 +22,21 @@ RANGE = (0.0, 1.0)
 
 def wording_splits(
     baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved], differences: Sequence[Difference]
-) -> tuple[tuple[WordingSplit, ...], list[str]]:
+) -> tuple[tuple[WordingSplit, ...], list[Note]]:
     """Split the baseline's loss by metric into what another wording finds and what every wording loses, with notes.
 
     loss = 1 - M(d) = (mean of max_v m(v, t) - M(d)) + (1 - mean of max_v m(v, t)), over the wordings v that were run,
     the baseline's d among them. Candidates with another judge, other cuts or the baseline's wordings take no part, nor
     does one whose retriever returned something else for a question that was searched in the same words.
     """
-    places, notes = list[int](), list[str]()
+    places, notes = list[int](), list[Note]()
     for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1):
         pairing = each.pairing
         alike = pairing.first.searches[pairing.a] == pairing.second.searches[pairing.b]
         if alike.all() or each.cuts.differ or judge_differences(baseline.manifest, run.manifest):
             continue
         if others := int(_other_lists(pairing, np.flatnonzero(alike)).sum()):
-            who = f"{run.name}: " if len(candidates) > 1 else ""
-            notes.append(
-                f"{who}{counted(others, 'question')} searched the same query and got other chunks: the retriever "
-                "changed too, so the loss is not split by wording"
-            )
+            notes.append(Note(kind="other retriever", candidate=place, count=others))
             continue
         places.append(place)
     return tuple(_splits(places, moved, differences)) if places else (), notes

@@ -10,7 +10,7 @@ from judge_eval.export.format import Format
 from judge_eval.pools.pool import Pool
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.views.pool import doubt_sentence
+from judge_eval.views.note_sentences import note_sentence
 
 ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
@@ -79,7 +79,7 @@ def pool_provenance(pool: Pool, text: str) -> str:
         "systems": [{"number": n, **each.model_dump(mode="json")} for n, each in enumerate(pool.systems, 1)],
         "conflicts": {"settled by": pool.settling, "count": pool.n_conflicts},
         "judged": int((pool.grades >= 0).sum()),
-        "doubts": [doubt_sentence(doubt) for doubt in pool.doubts],
+        "doubts": [note_sentence(doubt) for doubt in pool.doubts],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 

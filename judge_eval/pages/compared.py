@@ -25,6 +25,7 @@ from judge_eval.views.blocks import Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
 from judge_eval.views.data import JSON
 from judge_eval.views.findings import attribution_sentence, claims_sentences, opening_sentence
+from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.slices import SLICES, slice_sections
 
@@ -222,7 +223,7 @@ class ComparedRuns:
             "split": split and attribution_sentence(split),
             "finding": first.finding,
             "sentence": opening_sentence(self.record, first, who),
-            "warnings": self.record.warnings,
+            "warnings": notes_of_runs(self.record, self.record.warnings),
             "claims": claims_sentences(self.record),
         }
 

@@ -17,6 +17,7 @@ from judge_eval.views.blocks import Sentence
 from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections, curve_sections
 from judge_eval.views.cut_sentences import cuts_notes
 from judge_eval.views.data import JSON
+from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import page_html, sections_html
 
 
@@ -29,8 +30,8 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "a": head(compared.baseline.run.manifest),
         "b": head(compared.candidate.run.manifest),
         "opening": compared.opening("B"),
-        "warnings": record.warnings,
-        "notes": record.notes,
+        "warnings": notes_of_runs(record, record.warnings),
+        "notes": notes_of_runs(record, record.notes),
         "metrics": list(metrics.values()),
         "points": {name: compared.points(name) for name in metrics},
         "differences": {name: compared.ladder(name) for name in metrics},

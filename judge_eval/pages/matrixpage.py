@@ -25,6 +25,7 @@ from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.views.comparison import best_run_sentence, curve_sections
 from judge_eval.views.cut_sentences import comparison_notes
 from judge_eval.views.data import JSON
+from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import sections_html
 
 FEWEST_RUNS: Final = 3
@@ -241,7 +242,7 @@ def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "page": "matrix",
         "runs": [head(table.run.manifest) for table in several.tables],
         "conclusion": best_run_sentence(record),
-        "warnings": record.warnings,
+        "warnings": notes_of_runs(record, record.warnings),
         "notes": comparison_notes(record),
         "metrics": [
             {

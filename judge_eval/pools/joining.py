@@ -16,6 +16,7 @@ from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
+from judge_eval.note import Note
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import AnyResult, light_results, verdict_table
 from judge_eval.runs.columns.texts import Texts
@@ -71,18 +72,6 @@ class System(Record):
     """The ids of the runs whose chunks a what-if put into its lists."""
 
 
-class Doubt(Record):
-    """What a reader should know of how a pool was joined."""
-
-    kind: Literal["another judge", "left out", "joined by text"]
-    questions: int = Field(default=0, ge=0)
-    """How many are not in all runs and left out, or have an id with different texts."""
-    run: str = ""
-    """Which run was judged otherwise than the first."""
-    differs: str = ""
-    """In what."""
-
-
 class Conflict(Record):
     """A chunk on which the verdicts of runs differ."""
 
@@ -122,7 +111,7 @@ class Joined:
     n_conflicts: int = 0
     conflicts: tuple[Conflict, ...] = ()
     """The first of them."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[Note, ...] = ()
 
     def span(self, row: int) -> range:
         """Return the places of a question's chunks."""
@@ -260,7 +249,7 @@ def join(
     *,
     depth: int | None = None,
     settling: Settling,
-    doubts: Iterable[Doubt] = (),
+    doubts: Iterable[Note] = (),
     rows: Places | None = None,
 ) -> J:
     """Join lists over the same questions; of each, the first `depth` ranks bring their grades.
@@ -287,9 +276,9 @@ def join(
         _refuse(disputed[0], sum(block.n_conflicts for block in blocks))
     notes = [*dict.fromkeys(doubts)]
     if left := max(len(source.questions) for source in sources) - rows.shape[1]:
-        notes.append(Doubt(kind="left out", questions=left))
+        notes.append(Note(kind="left out", count=left))
     if by_text := sum(block.by_text for block in blocks):
-        notes.append(Doubt(kind="joined by text", questions=by_text))
+        notes.append(Note(kind="joined by text", count=by_text))
     asked = [[source.questions[row][1] for row in at.tolist()] for source, at in zip(sources, rows, strict=True)]
     ids = (first.questions[row][0] for row in rows[0].tolist())
     ends = np.cumsum([0, *(len(block.grades) for block in blocks)]).tolist()

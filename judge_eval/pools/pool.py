@@ -16,18 +16,8 @@ from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import read_named, replacing
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.pools.joining import (
-    NO_GRADE,
-    Conflict,
-    Doubt,
-    Joined,
-    Lists,
-    Settling,
-    System,
-    join,
-    named_apart,
-    read_lists,
-)
+from judge_eval.note import Note
+from judge_eval.pools.joining import NO_GRADE, Conflict, Joined, Lists, Settling, System, join, named_apart, read_lists
 from judge_eval.record import KEPT, Record, data_error
 from judge_eval.runs.columns.cuts import refuse_other_cuts
 from judge_eval.runs.columns.verdict_table import Places, chunk_hashes, passage_number
@@ -212,12 +202,12 @@ def passages_of(chunks: Sequence[Chunk]) -> list[int]:
     return numbers
 
 
-def _differing(given: Sequence[Run | Pool]) -> Iterator[Doubt]:
+def _differing(given: Sequence[Run | Pool]) -> Iterator[Note]:
     """Say which runs were judged otherwise than the first."""
     runs = [each for each in given if isinstance(each, Run)]
     for run in runs[1:]:
         for differs in judge_differences(runs[0].manifest, run.manifest):
-            yield Doubt(kind="another judge", run=run.name, differs=differs)
+            yield Note(kind="another judge", names=(run.name,), differs=differs)
     yield from (doubt for each in given if isinstance(each, Pool) for doubt in each.doubts)
 
 
@@ -257,7 +247,7 @@ class PoolFile(Record):
     settling: Settling = "majority"
     n_conflicts: int = Field(default=0, ge=0)
     conflicts: tuple[Conflict, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[Note, ...] = ()
     questions: tuple[PooledQuestion, ...]
 
     @model_validator(mode="after")

@@ -11,8 +11,9 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, OUTSIDE
+from judge_eval.note import Note
 from judge_eval.pools.adding import Added, what_each_adds
-from judge_eval.pools.joining import NO_GRADE, Conflict, Doubt, System, asked_by, partners
+from judge_eval.pools.joining import NO_GRADE, Conflict, System, asked_by, partners
 from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
@@ -79,7 +80,7 @@ class PoolReport(Record):
     settling: str
     n_conflicts: int = Field(ge=0)
     conflicts: tuple[Conflict, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[Note, ...] = ()
     undiscovered: Undiscovered
     added: Added | None = None
     """What each run adds to the others; None for one run, or more than 10."""

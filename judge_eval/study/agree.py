@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
+from judge_eval.note import Note, unsliced
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import Places, chunk_hash, hash_number
@@ -16,7 +17,7 @@ from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of, unsliced
+from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figure import Figure
@@ -81,7 +82,7 @@ class Agreement(Record):
     """By slice the figures `SLICED`, as those of all chunks; those with a threshold are of relevance."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def agree(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.errors import DataError
+from judge_eval.note import Note
 from judge_eval.ranges import check_ranges
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import light_results
@@ -21,7 +22,7 @@ from judge_eval.schema import Chunk
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities
-from judge_eval.study.matching import count_ties, label_lookup, no_labels, source_of, ties_note
+from judge_eval.study.matching import count_ties, label_lookup, no_labels, source_of
 from judge_eval.study.reliability import Reliability
 
 
@@ -54,7 +55,7 @@ class Calibration(Record):
     """Mean squared error of that map on the held-out traces."""
     brier_constant: Figure
     """The same for a constant, which the map must beat."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class LabelledVerdicts:
     """The least label that counts as relevant."""
     answered: set[str]
     """The names that servers gave of the models that answered."""
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def labelled_verdicts(run: Run, labels: Labels | None, threshold: int | None = None) -> LabelledVerdicts:
@@ -109,9 +110,9 @@ def labelled_verdicts(run: Run, labels: Labels | None, threshold: int | None = N
     least = scale_of_labels(ends, source_of(labels), scale_of(run), threshold).relevant
     human = [int(label >= least) for label in given]
     clustered = any(cluster for cluster, _ in units)
-    notes = ["traces of one cluster are not split; the counts of traces are counts of clusters"] if clustered else []
+    notes = [Note(kind="clusters")] if clustered else []
     if ties := count_ties(run, labels, threshold):
-        notes.append(ties_note(ties))
+        notes.append(Note(kind="ties", count=ties))
     whole = expected if expected and len(expected) == len(grades) else None
     return LabelledVerdicts(grades, whole, probabilities, human, units, least, answered, tuple(notes))
 
@@ -151,14 +152,10 @@ def calibrate(
     sure = [each for each in sample.probabilities if each is not None]
     by_probability = scale.binary and len(sure) == len(sample.grades) > 0
     if scale.binary and not by_probability:
-        notes.insert(
-            0,
-            "the judge is binary, so its threshold cannot be changed; a graded prompt has several, and "
-            f"so have probabilities ({WITH_CONFIDENCE})",
-        )
+        notes.insert(0, Note(kind="binary judge"))
     finer = sample.expected
     if finer is not None:
-        notes.append("the map uses expected grades from the server's probabilities")
+        notes.append(Note(kind="expected grades"))
     split: dict[str, Any] = {"held_out": held_out, "seed": seed}
     graded = sure if by_probability else sample.grades
     choice: dict[str, Any] = {"objective": objective, "between": by_probability}
@@ -206,7 +203,7 @@ class FittedProbabilities(Record):
     """By method the log loss on held-out traces that the choice was made by."""
     curve: tuple[tuple[float, float], ...]
     """What becomes of some probabilities: each with the calibrated one."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 _SHOWN = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -258,9 +255,9 @@ def fit_probabilities(
     gain = fitted_map.gain
     notes = list(sample.notes)
     if without := len(sample.grades) - len(pairs):
-        notes.append(f"{without} verdicts on labelled chunks have no probability and were left out")
+        notes.append(Note(kind="no probability", count=without))
     if gain.interval is None or gain.interval[0] <= 0:
-        notes.append("there is no evidence yet that the map is better than the judge's own probabilities")
+        notes.append(Note(kind="no gain"))
     fitted = calibrating.FittedMap(
         before=before.figures, after=after.figures, gain=gain, **named_fields(fitted_map.map)
     )

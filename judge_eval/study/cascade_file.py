@@ -20,9 +20,10 @@ from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.judges import Cascade, Guarantee
 from judge_eval.judges.cascade import cascade_of
 from judge_eval.judges.judge import Mode
+from judge_eval.note import Note
 from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import field_differences
+from judge_eval.runs.folder.describing import JudgeDifference, difference_in_words, field_differences
 from judge_eval.runs.folder.records import Moment
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale
 from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit
@@ -140,14 +141,14 @@ class CascadeFile(Record):
     many of the strong one's; None where tokens are not known."""
     break_even: float | None = None
     """The share kept from which on a cascade costs less than the strong judge alone; None where none does."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits over all of it, without later fields that are at their default."""
+        """64 hexadecimal digits over all of it but notes, without later fields that are at their default."""
         later = ("cluster", "clusters", "explain_positives", "depth")
         unsaid = {name for name in later if getattr(self, name) in (None, False)}
-        return digest_json(self.model_dump(mode="json", exclude=unsaid))
+        return digest_json({**self.model_dump(mode="json", exclude=unsaid), "notes": []})
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -213,7 +214,7 @@ class CascadeFile(Record):
         Raises:
             ConfigError: They are not; the message names what differs.
         """
-        mismatches: list[str] = []
+        mismatches: list[JudgeDifference] = []
         for name, stage, now in (("cheap", self.cheap, judge.cheap), ("strong", self.strong, judge.strong)):
             mismatches += field_differences(f"{name} judge", stage.judge, as_filed(now.describe()))
             if backends is not None:
@@ -221,7 +222,7 @@ class CascadeFile(Record):
         if mismatches:
             raise ConfigError(
                 f"the cascade was fitted for other judges, and its threshold is not valid for these: "
-                f"{'; '.join(mismatches)}; fit it again (`cascade fit`)"
+                f"{'; '.join(map(difference_in_words, mismatches))}; fit it again (`cascade fit`)"
             )
 
 

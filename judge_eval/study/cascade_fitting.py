@@ -9,6 +9,7 @@ from judge_eval.confidence import is_sure
 from judge_eval.errors import DataError, RunError
 from judge_eval.installed import own_version
 from judge_eval.judges.judge import Mode
+from judge_eval.note import Note, NoteKind
 from judge_eval.runs.folder.describing import backends_by_route
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
@@ -18,7 +19,6 @@ from judge_eval.schema import Chunk, Outcome, Stage, Verdict
 from judge_eval.stats import CascadeFit, cascade_cost, fit_cascade, fit_cascade_to_people
 from judge_eval.stats.cascade_threshold import CascadeChoice
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
-from judge_eval.study.matching import ties_note
 
 VerdictPrice = Callable[[Stage, int, int], float | None]
 """What so many tokens, in and out, cost of the model of a stage in US dollars; None where nobody knows."""
@@ -240,23 +240,12 @@ def _costs(fit: CascadeFit, cheap: CascadeStage, strong: CascadeStage, asked: fl
     return {"tokens": tokens, **dollars, "price_ratio": price_ratio}
 
 
-def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: int, ties: int) -> tuple[str, ...]:
-    notes = []
-    if strong.judge.get("reads") == "trace":
-        notes.append(
-            "the strong judge reads whole traces, in the fit and in use: one escalated chunk costs a whole "
-            "trace, and the bound is about its answers to whole traces"
-        )
-    if unsupported:
-        notes.append(
-            f"the strong judge gave no supported verdict on {unsupported} of the drawn chunks; each counts "
-            "as a difference"
-        )
-    if unjudged:
-        notes.append(f"the cheap judge gave no verdict on {unjudged} of the drawn chunks; they are escalated")
-    if not_probable:
-        drawn = f"{not_probable} of the drawn chunks"
-        notes.append(f"the cheap judge returned no probability for {drawn}; they are escalated")
-    if ties:
-        notes.append(ties_note(ties))
-    return tuple(notes)
+def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: int, ties: int) -> tuple[Note, ...]:
+    counts: tuple[tuple[NoteKind, int], ...] = (
+        ("whole traces", int(strong.judge.get("reads") == "trace")),
+        ("unsupported", unsupported),
+        ("unjudged", unjudged),
+        ("not probable", not_probable),
+        ("ties", ties),
+    )
+    return tuple(Note(kind=kind, count=count) for kind, count in counts if count)

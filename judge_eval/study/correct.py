@@ -11,6 +11,7 @@ from judge_eval.data.labels import DECIDE, Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
+from judge_eval.note import Note
 from judge_eval.record import Record
 from judge_eval.runs.columns.table_reader import verdict_table
 from judge_eval.runs.columns.verdict_table import VerdictTable
@@ -50,7 +51,7 @@ class Correction(Record):
     means: dict[str, Corrected]
     rate: CorrectedRate | None = None
     """Rogan and Gladen's estimate of the share of relevant chunks; None without labels of both kinds."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def correct(
@@ -97,11 +98,7 @@ def correct(
     low, high = (_correct_settled(run, side, metrics, threshold, sequential) for side in sides)
     both = [name for name in low.means if name in high.means]
     rate = None if low.rate is None or high.rate is None else _rate_between(low.rate, high.rate)
-    note = (
-        f"people are split on {counted(len(labels.ties), 'chunk')}, which count once as irrelevant and once as "
-        f"relevant: the value lies halfway, and the interval holds both intervals; {DECIDE}"
-    )
-    notes = (note, *dict.fromkeys((*low.notes, *high.notes)))
+    notes = (Note(kind="split labels", count=len(labels.ties)), *dict.fromkeys((*low.notes, *high.notes)))
     means = {name: _mean_between(low.means[name], high.means[name]) for name in both}
     return low.replace(means=means, rate=rate, notes=notes)
 
@@ -144,26 +141,25 @@ def _correct_settled(
 ) -> Correction:
     """Correct with labels that settle each chunk."""
     means: dict[str, Corrected] = {}
-    notes: list[str] = []
+    notes: list[Note] = []
     refused: list[DataError] = []
     table = verdict_table(run)  # checks the file as it reads it
     judged = JudgedRun.of(run)
     if empty := sum(not trace.chunks for trace in judged.traces):
-        notes.append(f"{empty} traces without chunks are counted; their value needs no label")
+        notes.append(Note(kind="empty traces", count=empty))
     if failed := sum(None in trace.graded.grades for trace in judged.traces):
-        notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
+        notes.append(Note(kind="failed traces", count=failed))
     if sequential:
-        notes.append("the intervals hold at every look: labelling may stop at any, for whatever reason")
+        notes.append(Note(kind="every look"))
     if left := len(labels.chunk_chances.keys() - labels.grades.keys()):
-        count = f"{left} of {len(labels.chunk_chances)} chunks of the sample"
-        notes.append(f"{count} have no label: the labelled ones are taken for a random part of it")
+        notes.append(Note(kind="unlabelled chunks", count=left, other=len(labels.chunk_chances)))
     by_name = bool(metrics)
     partly = sum(None in row and any(each is not None for each in row) for row in judged.labels(labels))
     if not metrics:
         every = run.manifest.metrics
         metrics = [name for name in every if not ((spec := parse_metric(name).spec).claims or spec.evidence)]
         if len(metrics) < len(every):
-            notes.append(f"{len(every) - len(metrics)} metrics of claims are left out: labels grade chunks")
+            notes.append(Note(kind="metrics of claims", count=len(every) - len(metrics)))
     for metric in metrics:
         judge, human = metric_both_ways(judged, labels, metric, threshold)
         chunks = left_out = 0
@@ -178,21 +174,18 @@ def _correct_settled(
             if by_name or not partly:
                 raise
             refused.append(error)
-            notes.append(str(error))
+            notes.append(Note(kind="in words", names=(str(error),)))
             continue
         span = corrected.interval
         method = "" if span is None else span.method
         means[metric] = Corrected(metric=metric, method=method, chunks=chunks, **named_fields(corrected))
         if left_out:
-            notes.append(f"{metric}: {left_out} traces without an expected value are left out")
+            notes.append(Note(kind="no expected value", count=left_out, names=(metric,)))
     if refused and not means:
         raise refused[0]
     whole = [name for name, mean in means.items() if not mean.chunks]
     if partly and whole:
-        notes.append(
-            f"{', '.join(whole)}: {partly} traces are only partly labelled and count as unlabelled; labels "
-            "of single chunks are used for P, DCG, AP and RR"
-        )
+        notes.append(Note(kind="partly labelled", count=partly, names=tuple(whole)))
     return Correction(
         run=run.name,
         labels=", ".join(labels.sources),

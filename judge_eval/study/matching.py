@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.data.labels import DECIDE, Labels, read_labels, scale_of_labels, words_off_scale
+from judge_eval.data.labels import Labels, read_labels, scale_of_labels, words_off_scale
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
+from judge_eval.note import Note
 from judge_eval.runs.columns.table_reader import light_results, verdict_table
 from judge_eval.runs.columns.verdict_table import (
     NO_LABEL,
@@ -26,7 +27,6 @@ from judge_eval.runs.folder.labels import people_labels, split_labels
 from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.safe_text import counted
 from judge_eval.schema import BINARY, Chunk, Scale
 from judge_eval.stats.figures_of_agreement import confusion_by_group
 
@@ -109,12 +109,6 @@ def count_ties(run: Run, labels: Labels | None, threshold: int | None = None) ->
     )
 
 
-def ties_note(count: int) -> str:
-    """Say what becomes of chunks on which people are split."""
-    chunks = counted(count, "chunk")
-    return f"{chunks} left out: as many people find them relevant as not; {DECIDE}"
-
-
 def labels_by_person(run: Run) -> dict[str, dict[tuple[str, str], int]]:
     """Return the labels that people gave on a run's page, by their names."""
     people: dict[str, dict[tuple[str, str], int]] = {}
@@ -149,7 +143,7 @@ class Pairs:
     """Verdicts without a label."""
     elsewhere: int
     """Labels of chunks that the run does not hold."""
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     source: str
     """Where the labels come from."""
     units: Places
@@ -203,15 +197,15 @@ def match_labels(
         ends = (int(graded.min()), int(graded.max())) if len(graded) else (0, 0)
     theirs = scale_of_labels(ends, source, scale, threshold)
     same = theirs.same_grades(scale)
-    notes = []
+    notes = list[Note]()
     if not same and not scale.binary:
-        notes.append(f"the judge's grades were converted to binary: relevant from {scale.relevant}")
+        notes.append(Note(kind="judge made binary", count=scale.relevant))
     if not same and not theirs.binary:
-        notes.append(f"the labels were converted to binary: relevant from {theirs.relevant}")
+        notes.append(Note(kind="labels made binary", count=theirs.relevant))
     if not isinstance(labels, Run) and (ties := count_ties(run, labels, threshold)):
-        notes.append(ties_note(ties))
+        notes.append(Note(kind="ties", count=ties))
     if unjudged:
-        notes.append(f"{unjudged} judgments below 0 are not labels: in the pool, but not judged")
+        notes.append(Note(kind="judgments below 0", count=unjudged))
     codes = cluster_codes(verdicts.clusters)
     labelled, judged = human >= 0, verdicts.grades >= 0
     both = labelled & judged

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from judge_eval.note import Note
 from judge_eval.record import Record
 from judge_eval.stats.figure import Figure
 
@@ -98,7 +99,7 @@ class ProbeReport(Record):
     """Mean grade of gold minus that of random chunks, by trace, over the width of the scale."""
     separates: bool | None = None
     """Whether the interval of the separation lies above 0; None where it was not probed."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
 
     def __getitem__(self, probe: str) -> ProbeResult:
         for result in self.results:

@@ -4,7 +4,7 @@ from judge_eval.compare.compare import traces_to_ask
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges.judge import judges_chunks_alone
-from judge_eval.runs.folder.describing import judge_differences
+from judge_eval.runs.folder.describing import difference_in_words, judge_differences
 from judge_eval.runs.folder.run import Run
 
 
@@ -24,4 +24,4 @@ def ask_again(evaluator: Evaluator, baseline: Run, candidate: Run, metric: str, 
 def check_same_judge(evaluator: Evaluator, run: Run) -> None:
     """Check, without a call, that an evaluator's judge and model are those of a run. Raises `ConfigError` if not."""
     if differ := judge_differences(run.manifest, evaluator.begin(run.manifest.dataset)):
-        raise ConfigError(f"this is not the judge of {run.name}: {'; '.join(differ)}")
+        raise ConfigError(f"this is not the judge of {run.name}: {'; '.join(map(difference_in_words, differ))}")

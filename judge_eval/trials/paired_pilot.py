@@ -26,7 +26,7 @@ from judge_eval.spelling import option
 from judge_eval.stats.sampling import traces_needed
 from judge_eval.study.cascade_file import CascadeFile, as_filed
 from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
-from judge_eval.study.matching import ties_note
+from judge_eval.views.note_sentences import ties_sentence
 
 T = TypeVar("T")
 
@@ -220,7 +220,7 @@ class PairedPilot:
         if drawn.clusters is not None:
             counts += f", of {drawn.clusters} clusters by metadata.{drawn.cluster}, one trace of each is drawn"
         if self.ties:
-            counts += f"; {ties_note(self.ties)}"
+            counts += f"; {ties_sentence(self.ties)}"
         raise DataError(
             f"{len(drawn.traces)} traces are too few: to show a risk of at most {alpha:g} at {level:.4g} "
             f"takes {needed}, if no answer errs, and {traces_needed(3, alpha=alpha, level=level)} if three "

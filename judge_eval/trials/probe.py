@@ -12,6 +12,7 @@ from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges.judge import judge_in_words
+from judge_eval.note import Note
 from judge_eval.registry import kind_of_record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
@@ -207,11 +208,9 @@ class Prober:
             for n in requested
             if n not in left_out and (n != "order" or listwise) and (n not in IN_CONVERSATION or talks)
         ]
-        warnings = (
-            [f"not probed, because the judge does not read a reference: {', '.join(left_out)}"] if left_out else []
-        )
-        if not talks and (alone := [name for name in self.probes if name in IN_CONVERSATION]):
-            warnings.append(f"not probed, because no trace has a conversation: {', '.join(alone)}")
+        warnings = [Note(kind="no reference read", names=tuple(left_out))] if left_out else []
+        if not talks and (alone := tuple(name for name in self.probes if name in IN_CONVERSATION)):
+            warnings.append(Note(kind="no conversation", names=alone))
         gold, labelled = self._gold(traces, base)
         cases = list(
             build_cases(
@@ -285,7 +284,7 @@ class Prober:
         labelled: int,
         canary: Mapping[str, TraceResult],
         judged: Mapping[str, TraceResult],
-        warnings: list[str],
+        warnings: list[Note],
     ) -> ProbeReport:
         pairs: list[tuple[Verdict, Verdict]] = []
         failed_pairs = 0
@@ -315,11 +314,11 @@ class Prober:
             )
             results = [polarity, *results]
             if (separation.value or 0) < 0:
-                warnings.append("random chunks are graded above gold ones: the prompt is inverted")
+                warnings.append(Note(kind="inverted"))
             elif not separates:
-                warnings.append("gold chunks are not graded above random ones: the judge does not distinguish them")
+                warnings.append(Note(kind="not distinguished"))
         if failed := sum(result.failed for result in results):
-            warnings.append(f"{failed} cases have no verdict and are in no rate")
+            warnings.append(Note(kind="failed cases", count=failed))
         return ProbeReport(
             judge=_who(self.evaluator),
             traces=len(traces),

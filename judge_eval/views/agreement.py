@@ -9,11 +9,11 @@ from judge_eval.safe_text import counted, number
 from judge_eval.stats.figure import Figure
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
-from judge_eval.study.matching import ties_note
 from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
 from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
+from judge_eval.views.note_sentences import IN_WORDS, note_sentence, ties_sentence
 from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
@@ -98,7 +98,7 @@ def agreement_sentences(result: Agreement) -> dict[str, str]:
 
 def agreement_data(result: Agreement) -> dict[str, Any]:
     """Return the agreement with its sentences, as values that JSON can hold."""
-    return {**result.model_dump(mode="json"), **agreement_sentences(result)}
+    return {**result.model_dump(mode="json", context=IN_WORDS), **agreement_sentences(result)}
 
 
 def agreement_view(result: Agreement, *, whole: bool = False) -> View:
@@ -148,7 +148,7 @@ def rankings_view(rankings: Rankings) -> View:
     evidence = f"The evidence: {rankings.metric} of {of}."
     first = [Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)]
     if rankings.ties:
-        first.append(Sentence(f"{ties_note(rankings.ties)}; traces with such a chunk do not count"))
+        first.append(Sentence(f"{ties_sentence(rankings.ties)}; traces with such a chunk do not count"))
     columns: TableColumns = ["system", ("by labels", "number"), ("by the judge", "number")]
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
     systems = make_table("systems", columns, ranked), Sentence(f"note: {rankings.note}")
@@ -214,7 +214,7 @@ def people_sentence(pair: PeopleAgreement) -> str:
 
 
 def _notes(result: Agreement) -> Iterator[Sentence]:
-    yield from (Sentence(f"note: {note}") for note in result.notes)
+    yield from (Sentence(f"note: {note_sentence(note)}") for note in result.notes)
     if result.floor is not None and result.floor.without:
         yield Sentence(f"note: the floor says nothing of {counted(result.floor.without, 'labelled chunk')}")
     if result.failed:

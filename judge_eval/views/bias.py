@@ -2,8 +2,8 @@
 
 from judge_eval.safe_text import counted
 from judge_eval.study.bias import LEAST_EFFECT, BiasReport
-from judge_eval.study.matching import ties_note
 from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, Toned, View
+from judge_eval.views.note_sentences import ties_sentence
 
 
 def bias_view(report: BiasReport) -> View:
@@ -33,7 +33,7 @@ def bias_view(report: BiasReport) -> View:
             ),
         ]
     if report.ties:
-        blocks.append(Sentence(ties_note(report.ties), "doubtful"))
+        blocks.append(Sentence(ties_sentence(report.ties), "doubtful"))
     if report.rank_in_list is not None:
         blocks.append(
             Sentence(

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from judge_eval.note import Note
 from judge_eval.study.calibrate import Calibration, FittedProbabilities
 from judge_eval.views.blocks import Section, Sentence, View, make_table
+from judge_eval.views.note_sentences import note_sentence
 
 
 def calibration_view(fit: Calibration) -> View:
@@ -59,5 +61,5 @@ def _sentences(texts: Sequence[str]) -> tuple[Sentence, ...]:
     return tuple(Sentence(text) for text in texts)
 
 
-def _end(*texts: str, notes: Sequence[str]) -> tuple[Sentence, ...]:
-    return _sentences([*texts, *(f"note: {note}" for note in notes)])
+def _end(*texts: str, notes: Sequence[Note]) -> tuple[Sentence, ...]:
+    return _sentences([*texts, *(f"note: {note_sentence(note)}" for note in notes)])

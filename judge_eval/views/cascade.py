@@ -4,6 +4,7 @@ from judge_eval.digest import short
 from judge_eval.stats.cascade_threshold import CascadeFit
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
 from judge_eval.views.blocks import Section, Sentence, View, make_table
+from judge_eval.views.note_sentences import note_sentence
 from judge_eval.views.tones import Tone
 
 
@@ -49,7 +50,9 @@ def cascade_view(file: CascadeFile) -> View:
         Section("threshold", (Sentence(_threshold(fit), tone),)),
         Section("sample", (sample,)),
         Section("cost", (cost,)),
-        Section("choice", (Sentence(_choice(file)), *(Sentence(f"note: {note}") for note in file.notes))),
+        Section(
+            "choice", (Sentence(_choice(file)), *(Sentence(f"note: {note_sentence(note)}") for note in file.notes))
+        ),
     )
     return View("cascade", sections)
 

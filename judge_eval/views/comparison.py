@@ -33,6 +33,7 @@ from judge_eval.views.claims import vital_word
 from judge_eval.views.cut_sentences import comparison_notes
 from judge_eval.views.findings import claims_sentences, headlines
 from judge_eval.views.gate_sentences import check_sentence
+from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
@@ -89,7 +90,8 @@ def notebook_checks(checks: Checks) -> View:
 
 def comparison_json(comparison: Comparison) -> str:
     """Return a comparison as JSON, with its sentences."""
-    data = comparison.replace(notes=comparison_notes(comparison)).model_dump(mode="json")
+    data = comparison.model_dump(mode="json")
+    data |= {"warnings": notes_of_runs(comparison, comparison.warnings), "notes": comparison_notes(comparison)}
     for made, check in zip(data["checks"], comparison.checks, strict=True):
         made["sentence"] = check_sentence(check)
     return to_json(data, indent=2).decode()
@@ -139,7 +141,7 @@ def best_run_sentence(c: Comparison) -> str | None:
 
 def remarks_on(c: Comparison) -> Iterator[Remark]:
     """Say what makes a comparison doubtful, then what differs as it should."""
-    yield from (Remark("warning", warning, "doubtful", "warning") for warning in c.warnings)
+    yield from (Remark("warning", warning, "doubtful", "warning") for warning in notes_of_runs(c, c.warnings))
     yield from (Remark("note", note, "plain", "note") for note in comparison_notes(c))
 
 

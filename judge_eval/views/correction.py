@@ -8,6 +8,7 @@ from judge_eval.stats import CorrectedRate
 from judge_eval.study.correct import Corrected, Correction
 from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
+from judge_eval.views.note_sentences import note_sentence
 
 _SLIGHT = 0.0005
 """A difference that four decimals hardly show."""
@@ -39,7 +40,7 @@ def correction_view(corrected: Correction) -> View:
     ]
     end = (
         *(Sentence(f"warning: {warning}", "doubtful") for warning in warnings),
-        *(Sentence(f"note: {note}") for note in corrected.notes),
+        *(Sentence(f"note: {note_sentence(note)}") for note in corrected.notes),
     )
     last = replace(sections[-1], blocks=(*sections[-1].blocks, *end))
     return View("correction", (*sections[:-1], last))

@@ -9,6 +9,7 @@ from judge_eval.compare.comparison import Comparison, CutsFound, Difference
 from judge_eval.metrics import parse_metric
 from judge_eval.runs.folder.validation import VALIDATION
 from judge_eval.spelling import option
+from judge_eval.views.note_sentences import notes_of_runs
 
 FALSE_SUPPORT = 0.02
 """If more than this share of them was found relevant: differences between cuts are then biased by .01 to .06."""
@@ -20,7 +21,7 @@ OVERLAP = 0.05
 
 def comparison_notes(c: Comparison) -> tuple[str, ...]:
     """Say what differs as it should, and what the cuts mean for the comparison."""
-    several, notes = len(c.runs) > 2, list(c.notes)
+    several, notes = len(c.runs) > 2, [*notes_of_runs(c, c.notes)]
     for cuts in c.cuts:
         names = c.baseline.name, c.runs[cuts.candidate].name
         notes += [f"{names[1]}: " * several + note for note in cuts_notes(cuts, names)]

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from pydantic_core import to_json
-
 from judge_eval.pools.adding import Added
 from judge_eval.pools.cutting import ScoreCut
-from judge_eval.pools.joining import SETTLED, Doubt
+from judge_eval.pools.joining import SETTLED
 from judge_eval.pools.scoring import PoolReport
 from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted, signed_pair
@@ -25,6 +23,7 @@ from judge_eval.views.blocks import (
     ViewBlock,
     make_table,
 )
+from judge_eval.views.note_sentences import IN_WORDS, note_sentence
 from judge_eval.views.run import of_pool
 
 BAR = 30
@@ -178,23 +177,12 @@ def _remarks(report: PoolReport) -> Iterator[Remark]:
     if unjudged := report.chunks - report.judged:
         have = counted(unjudged, "chunk of the pool has", "chunks of the pool have")
         yield Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
-    yield from (Remark("doubt", doubt_sentence(doubt)) for doubt in report.doubts)
+    yield from (Remark("doubt", note_sentence(doubt)) for doubt in report.doubts)
 
 
 def pool_json(report: PoolReport) -> str:
     """Return what a pool says of its runs as JSON, with its sentences."""
-    data = report.model_dump(mode="json")
-    return to_json({**data, "doubts": [doubt_sentence(doubt) for doubt in report.doubts]}, indent=2).decode()
-
-
-def doubt_sentence(doubt: Doubt) -> str:
-    """Say what a reader should know of how a pool was joined."""
-    if doubt.kind == "another judge":
-        return f"{doubt.run}: {doubt.differs}"
-    if doubt.kind == "left out":
-        return f"{counted(doubt.questions, 'question is', 'questions are')} not in all runs and left out"
-    are = counted(doubt.questions, "question", "questions")
-    return f"in {are} one id has different texts; there chunks are joined by text"
+    return report.model_dump_json(indent=2, context=IN_WORDS)
 
 
 def sweep_sentence(report: SweepReport) -> str:

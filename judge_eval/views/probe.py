@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from judge_eval.study.probe_report import ProbeReport, ProbeResult
 from judge_eval.views.blocks import Section, Sentence, Toned, View, make_table
+from judge_eval.views.note_sentences import note_sentence
 
 
 def probe_view(report: ProbeReport) -> View:
@@ -45,7 +46,7 @@ def _findings(report: ProbeReport) -> Iterator[Sentence]:
     if irrelevant and not any(r.assurance for r in irrelevant):
         yield Sentence("the judge returned no probabilities, so its confidence in accepted chunks is not known")
     for warning in report.warnings:
-        yield Sentence(f"warning: {warning}", "bad")
+        yield Sentence(f"warning: {note_sentence(warning)}", "bad")
 
 
 def _noticed(result: ProbeResult) -> str:

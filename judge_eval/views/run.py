@@ -5,16 +5,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from judge_eval.note import without_claims
 from judge_eval.registry import parts_of, stated_of
-from judge_eval.runs.folder.describing import (
-    backends_by_route,
-    cascaded,
-    imported_from,
-    judged_by,
-    models_of,
-    prompt_of,
-    without_claims,
-)
+from judge_eval.runs.folder.describing import backends_by_route, imported_from, judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest, Retrieval, Status, Tally, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import needs_total
@@ -45,6 +38,7 @@ from judge_eval.views.blocks import (
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.missing import missing_sections
+from judge_eval.views.note_sentences import cascaded, note_sentence
 from judge_eval.views.ordering import Picked
 from judge_eval.views.reranker import reranker_sections
 from judge_eval.views.slices import slices_of_run
@@ -175,7 +169,7 @@ def status_tone(status: Status) -> Tone:
 def remarks_of(m: Manifest) -> list[Remark]:
     """Return everything that a reader of a run's numbers should know, the gravest first."""
     # Every medium shows all of it; what is added here appears in each of them.
-    cascade = (Remark("cascade", text, "plain") for text in cascaded(m))
+    cascade = (Remark("cascade", text, "plain") for text in cascaded(m.judge, m.tally))
     return [*_failures(m), *_doubts(m), *_data(m), *_unanswerable(m), *_reranking(m), *cascade]
 
 
@@ -302,8 +296,8 @@ def _data(m: Manifest) -> Iterator[Remark]:
             f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
             "P(dedup=text) count a text once",
         )
-    undefined = {name: a.n_undefined for name, a in m.aggregates.items()}
-    yield from (Remark("without_claims", text) for text in without_claims(undefined, "the mean"))
+    for note in without_claims("not in the mean", {name: a.n_undefined for name, a in m.aggregates.items()}):
+        yield Remark("without_claims", note_sentence(note))
     if skipped := m.dataset.skipped:
         yield Remark("skipped", f"{counted(skipped, 'invalid record was', 'invalid records were')} skipped")
     if (retrieval := m.dataset.retrieval) is not None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from judge_eval.note import unsliced
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices, unsliced
+from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, Toned, make_table
+from judge_eval.views.note_sentences import note_sentence
 
 SLICES = "Slices: by tag, language, length, source"
 """What a page calls them."""
@@ -68,4 +70,4 @@ def slices_of_run(run: Run) -> Iterator[Section]:
         figures = run_slices(run)
         yield from slice_sections(figures)
         if none := unsliced(figures, run.manifest.intervals.by):
-            yield Section("slices", tuple(map(Sentence, none)))
+            yield Section("slices", tuple(Sentence(note_sentence(note)) for note in none))

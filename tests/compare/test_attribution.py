@@ -20,6 +20,7 @@ from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.stats import compare_paired
 from judge_eval.views.findings import attribution_sentence, headlines
 from judge_eval.views.gate_sentences import check_sentence
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 METRICS = ["AP@3", "RR@3", "P@3"]
@@ -127,7 +128,7 @@ def test_a_model_that_the_server_calls_otherwise_is_another_judge() -> None:
     assert [run.manifest.tally.served for run in runs] == [("gpt-x-2026-10",), ("gpt-x-2026-11",)]
     result = compare(*runs)
     assert "by the judge (gpt-x-2026-10 to gpt-x-2026-11)" in headlines(result)[0]
-    assert result.warnings == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
+    assert note_sentences(result.warnings) == ("servers called the model gpt-x-2026-10 there, gpt-x-2026-11 here",)
     assert compare(runs[0], runs[0]).attributions == ()
 
 
@@ -161,7 +162,7 @@ def test_a_stage_that_was_never_asked_is_no_other_judge() -> None:
     for first, second in ((0, 1), (1, 0)):
         result = compare(runs[first], runs[second])
         assert (result.warnings, result.attributions) == ((), ())
-    assert compare(runs[1], runs[2]).warnings == (
+    assert note_sentences(compare(runs[1], runs[2]).warnings) == (
         "servers called the model cheap-1, strong-1 there, cheap-2, strong-2 here",
     )
     assert compare(runs[0], runs[2]).attributions
@@ -176,7 +177,7 @@ def test_imported_verdicts_are_named_by_their_files(tmp_path: Path) -> None:
         runs.append(import_verdicts(file, traces_of(dict.fromkeys(NAMES, "abc")), metrics=METRICS))
     result = compare(*runs)
     assert " by the judge (import/a.qrels to import/b.qrels), " in headlines(result)[0]
-    (warning,) = result.warnings
+    (warning,) = note_sentences(result.warnings)
     assert warning.startswith("the judges differ (verdicts imported from a.qrels (sha256 ")
 
 

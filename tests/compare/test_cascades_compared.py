@@ -9,6 +9,7 @@ from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
 from tests.support.asking_decisions import row
 from tests.support.deciding import RESTS, cascaded, decided
+from tests.support.notes import note_sentences
 
 ROWS = [row(id=f"t{n}", query=f"Which tomatoes, {n}?") for n in range(3)]
 
@@ -18,7 +19,7 @@ def test_a_comparison_says_what_was_escalated_and_what_the_threshold_rests_on() 
     before = cascaded(ROWS, label="fitted", rests=RESTS)
     after = cascaded(ROWS, label="named", threshold=0.99)
     record = compare(before, after)
-    fitted, named = [note for note in record.notes if "threshold" in note]
+    fitted, named = [note for note in note_sentences(record.notes) if "threshold" in note]
     assert fitted.startswith("fitted: threshold 0.90; cascade: ")
     assert "%) escalated; on data like the 200 traces it was fitted on" in fitted
     assert "in at most 4.321% (95% sure; cascade file abab" in fitted

@@ -11,6 +11,7 @@ from judge_eval.compare.comparison import Comparison
 from judge_eval.errors import RefusedError, RunError
 from judge_eval.stats import compare_paired, holm
 from judge_eval.views.comparison import finding_words
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(30)]
@@ -90,7 +91,7 @@ def test_a_lost_verdict_is_a_change_and_its_trace_stays_in_the_metric() -> None:
     assert result["AP@3"].finding == "unclear"
     assert result["AP@3"].interval is not None
     assert result["AP@3"].interval[0] <= -1 / 3
-    assert any("failed verdict" in line for line in result.warnings)
+    assert any("failed verdict" in line for line in note_sentences(result.warnings))
     (change,) = result.traces
     assert (change.trace_id, change.kind, change.before, change.after) == ("x", "verdicts", "+.", "!.")
     assert change.flips[0].after is None
@@ -104,7 +105,7 @@ def test_another_judge_prompt_or_dataset_is_warned_of() -> None:
     with Evaluator("fake/always", prompt="relevance/binary", cache=False) as evaluator:
         other = [traces[0], traces[1].model_copy(update={"query": "something else"}), *traces_of({"z": "ab"})]
         second = evaluator.evaluate([Trace.parse(t.model_dump()) for t in other])
-    message = " | ".join(first.compare(second).warnings)
+    message = " | ".join(note_sentences(first.compare(second).warnings))
     assert "the model differs in model" in message
     assert "the judge differs in prompt" in message
     assert "1 trace (y) have a different question" in message

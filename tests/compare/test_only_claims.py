@@ -21,6 +21,7 @@ from judge_eval.views.findings import headlines, moved_claims_sentence
 from judge_eval.views.gate_sentences import check_sentence
 from tests.support.blocks_of_pages import tables_in
 from tests.support.claims import claimed, run_by_claims
+from tests.support.notes import note_sentences
 
 BEFORE = {
     "same": {"c": "+.", "d": "~."},
@@ -140,7 +141,7 @@ def test_no_claims_are_no_failure() -> None:
     assert (recall.n, recall.n_excluded, recall.n_undefined) == (30, 0, 10)
     assert result["AP@2"].n_undefined == 0
     note = "10 traces have no claim that ClaimRecall@2 could measure, and no part in the comparison"
-    assert note in result.notes
+    assert note in note_sentences(result.notes)
     assert "have no value" not in headlines(result)[0]
 
 

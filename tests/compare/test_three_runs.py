@@ -11,6 +11,8 @@ from judge_eval.pages.rows import Table
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.comparison import best_run_sentence, comparison_view
 from judge_eval.views.markdown import markdown_of
+from judge_eval.views.note_sentences import notes_of_runs
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(40)]
@@ -61,7 +63,7 @@ def test_a_noisy_run_hides_no_lead_of_another() -> None:
 def test_failed_verdicts_warn_by_their_share(failed: int, warns: bool) -> None:
     """1 of 120 verdicts is a note; 20 of 120 are a warning."""
     result = compare(run_of(10, "a"), run_of(20, "b", failed))
-    texts = result.warnings if warns else result.notes
+    texts = note_sentences(result.warnings) if warns else note_sentences(result.notes)
     assert [text for text in texts if text.startswith(f"b has {failed} failed verdict")]
     assert bool(result.warnings) is warns
 
@@ -70,7 +72,8 @@ def test_the_same_warning_about_several_runs_is_one() -> None:
     """Two candidates of another prompt are one line that names both."""
     others = [run_of(20, name, prompt="relevance/binary") for name in "bc"]
     result = compare(run_of(10, "a"), *others)
-    assert [text for text in result.warnings if text.startswith("b, c: ")] == list(result.warnings)
+    warnings = notes_of_runs(result, result.warnings)
+    assert [text for text in warnings if text.startswith("b, c: ")] == list(warnings)
 
 
 def test_rows_stand_by_spread() -> None:

@@ -22,6 +22,7 @@ from judge_eval.views.blocks import View
 from judge_eval.views.comparison import comparison_view
 from judge_eval.views.findings import headlines
 from judge_eval.wire import Request
+from tests.support.notes import note_sentences
 
 SAID = {"0": "no", "1": "yes"}
 Question = tuple[str, str, str]
@@ -140,9 +141,9 @@ def test_nothing_is_split_if_the_retriever_changed_too() -> None:
     note = (
         "1 question searched the same query and got other chunks: the retriever changed too, so the loss is not split"
     )
-    assert any(text.startswith(note) for text in comparison.notes)
+    assert any(text.startswith(note) for text in note_sentences(comparison.notes))
     alike = split_of([ONE, {key: (s, ONE[key][1], bits) for key, (s, _, bits) in other.items()}], ["one", "two"])
-    assert (alike.wordings, [text for text in alike.notes if "searched" in text]) == ((), [])
+    assert (alike.wordings, [text for text in note_sentences(alike.notes) if "searched" in text]) == ((), [])
 
 
 def test_a_wording_is_never_shown_to_the_judge() -> None:

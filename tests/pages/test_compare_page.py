@@ -10,6 +10,7 @@ from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
 from judge_eval.server.server_settings import ServerSettings
+from judge_eval.views.note_sentences import notes_of_runs
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import ask, judge, rows, scripted, serving
@@ -95,7 +96,7 @@ def expected(record: Comparison) -> JSON:
                                    d.losses, d.detectable) for d in record.differences},
         "paired": (record.paired[0], record.only_baseline[0], record.only_candidate[0]),
         "changed": record.changed[0],
-        "doubts": (list(record.warnings), list(record.notes)),
+        "doubts": (list(notes_of_runs(record, record.warnings)), list(notes_of_runs(record, record.notes))),
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.pages.matrixpage import MatrixRow, SeveralRuns, find_rows, matrix_page, ordered_rows
 from judge_eval.pages.rows import Table
 from judge_eval.server.server_settings import ServerSettings
+from judge_eval.views.note_sentences import notes_of_runs
 from tests.pages.test_compare_page import turned
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.command import Shell
@@ -54,7 +55,10 @@ def test_the_page_says_what_the_comparison_says() -> None:
     """Differences, intervals, warnings and notes are those of `compare A B C`, to the last digit."""
     runs = three()
     record, page = compare(*runs), matrix_page(held(runs))
-    assert (page["warnings"], page["notes"]) == (record.warnings, record.notes)
+    assert (page["warnings"], page["notes"]) == (
+        notes_of_runs(record, record.warnings),
+        notes_of_runs(record, record.notes),
+    )
     for each in record.differences:
         (metric,) = (m for m in page["metrics"] if m["name"] == each.metric)
         result = metric["runs"][each.candidate]["pair"]

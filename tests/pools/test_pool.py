@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, GradeTable, Pool, Trace, import_verdicts, parse_metric, what_if
 from judge_eval.errors import DataError, RunError, UnknownNameError
-from judge_eval.pools.joining import Doubt
+from judge_eval.note import Note
 from judge_eval.pools.scoring import grades_of, score_pool
 from judge_eval.schema import BINARY, Scale
 from judge_eval.views.markdown import markdown_of
@@ -149,7 +149,7 @@ def test_chunks_join_by_text_where_ids_differ_or_stand_for_several_texts() -> No
     assert list(ids.qrels["q"]) == ["1", "2", "x2"]
     made = Pool.of([judged("A", ["one", "two"]), judged("B", ["two", "three", "three"])])
     assert len(made.qrels["q"]) == 4
-    assert made.doubts[0] == Doubt(kind="joined by text", questions=1)
+    assert made.doubts[0] == Note(kind="joined by text", count=1)
     assert score_pool(made, ["Recall@2"]).systems[0].scores["Recall@2"].mean == 0.5
     scored = judged("B", ["two", "three", "three"]).scored_against(made, ["Recall@2", "Recall@3"])
     assert (scored["Recall@2"], scored["Recall@3"]) == (0.5, 0.75)

@@ -23,6 +23,7 @@ from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.study.correct import correct
 from judge_eval.views.run import remarks_of
 from judge_eval.wire import Request
+from tests.support.notes import note_sentences
 
 GOOD, BAD = "yes: it is open", "no: it is blue"
 
@@ -121,11 +122,13 @@ def test_a_pair_is_left_out_if_either_run_says_so(judge: Judge) -> None:
     after, _ = judge("relevance/binary", traces(flags=False))
     comparison = compare(before, after)
     assert comparison.paired == (2,)
-    assert "3 unanswerable questions are not compared; the runs' flags differ for 3 of them" in comparison.notes
+    assert "3 unanswerable questions are not compared; the runs' flags differ for 3 of them" in note_sentences(
+        comparison.notes
+    )
     (difference, _) = comparison.differences
     assert (difference.n, difference.difference) == (2, 0.0)
     same = compare(before, judge("relevance/binary", traces())[0])
-    assert "3 unanswerable questions are not compared" in same.notes
+    assert "3 unanswerable questions are not compared" in note_sentences(same.notes)
     checks = check_gates([before], Gates(fail_under=("AP@5=0.75",), max_drop=("AP@5=0.5",)), comparison)
     assert {check.kind: (check.value, check.passed) for check in checks} == {
         "fail-under": (pytest.approx(0.75), True),

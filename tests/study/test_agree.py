@@ -17,6 +17,7 @@ from judge_eval.study.agree import agree, agree_all
 from judge_eval.study.calibrate import calibrate
 from judge_eval.study.matching import labels_of
 from judge_eval.study.systems import rank_systems
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -95,7 +96,7 @@ def test_negative_grades_are_counted_or_refused(tmp_path: Path) -> None:
     assert (labels.grades, labels.unjudged) == ({("t00", "a"): 1, ("t01", "a"): 0}, 2)
     result = agree(judged(traces_of(TEXTS), {}), labels)
     assert result.n == 2
-    assert result.notes == ("2 judgments below 0 are not labels: in the pool, but not judged",)
+    assert note_sentences(result.notes) == ("2 judgments below 0 are not labels: in the pool, but not judged",)
     data = {"query": "q", "chunks": [{"text": "x", "label": -1}]}
     with pytest.raises(DataError, match=r"chunks\[0\].label: .*-1 is not a label"):
         Trace.parse(data)
@@ -148,7 +149,7 @@ def test_binary_and_graded_are_brought_to_one_scale() -> None:
     run = judged(traces_of(TEXTS), {key: int(grade >= 2) for key, grade in labels.grades.items()})
     result = agree(run, labels)
     assert result.figures["kappa"].value == 1.0
-    assert "labels were converted to binary: relevant from 2" in result.notes[0]
+    assert "labels were converted to binary: relevant from 2" in note_sentences(result.notes)[0]
     assert agree(run, labels, threshold=3).figures["kappa"].value != 1.0
 
 

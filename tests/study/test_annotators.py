@@ -24,6 +24,7 @@ from judge_eval.study.systems import rank_systems
 from judge_eval.views.agreement import rankings_view
 from judge_eval.views.bias import bias_view
 from tests.support.application import CliRunner, app
+from tests.support.notes import note_sentences
 from tests.support.scales import SCALES
 from tests.support.verdicts import judged, traces_of
 
@@ -106,7 +107,9 @@ def test_split_chunks_count_once_as_irrelevant_and_once_as_relevant(run: EvalRun
             assert end.interval is not None
             assert mean.interval.low <= end.interval.low < end.interval.high <= mean.interval.high
     assert both.rate is not None
-    assert both.notes[0].startswith(f"people are split on {len(labels.ties)} chunks, which count once as irrelevant")
+    assert note_sentences(both.notes)[0].startswith(
+        f"people are split on {len(labels.ties)} chunks, which count once as irrelevant"
+    )
     with pytest.raises(DataError, match="needs one label of each"):
         correct(run, labels, sequential=True)
 
@@ -115,8 +118,8 @@ def test_split_chunks_are_counted_wherever_they_are_left_out(run: EvalRun, tmp_p
     """Agreement, calibration, biases and rankings of systems say how many chunks people are split on."""
     labels = labels_of(run, written(tmp_path, int, split))
     note = f"{len(labels.ties)} chunks left out: as many people find them relevant as not"
-    assert note in " ".join(agree(run, labels).notes)
-    assert note in " ".join(calibrate(run, labels).notes)
+    assert note in " ".join(note_sentences(agree(run, labels).notes))
+    assert note in " ".join(note_sentences(calibrate(run, labels).notes))
     report = bias_report(run, labels)
     assert report.ties == len(labels.ties)
     assert note in str(bias_view(report))
@@ -141,7 +144,7 @@ def test_labels_of_the_page_are_settled_alike(run: EvalRun, tmp_path: Path) -> N
     assert labels_of(run, sheet, 3).ties == {("t000", "a"): (2, 3)}
     result = agree(run, None)
     assert result.n == 1
-    assert "1 chunk left out: as many people" in " ".join(result.notes)
+    assert "1 chunk left out: as many people" in " ".join(note_sentences(result.notes))
 
 
 @pytest.mark.slow

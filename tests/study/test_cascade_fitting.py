@@ -9,8 +9,10 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.digest import digest_json
 from judge_eval.errors import DataError
+from judge_eval.note import Note
 from judge_eval.study.cascade_file import CascadeFile
 from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
+from judge_eval.views.note_sentences import IN_WORDS, note_sentence
 
 FACTS = SampleFacts(
     dataset="data",
@@ -62,3 +64,12 @@ def test_a_digest_of_before_clusters_stays() -> None:
     guarantee = file.guarantee
     assert guarantee is not None
     assert "cluster" not in guarantee.record()
+
+
+def test_a_cascade_printed_with_sentences_has_the_digest_of_its_file() -> None:
+    """Notes are in the file as they are, in what is printed as sentences: it is the same cascade."""
+    file = fitted(0).model_copy(update={"notes": (Note(kind="unjudged", count=2),)})
+    for context in (None, IN_WORDS):
+        again = CascadeFile.model_validate_json(file.model_dump_json(context=context))
+        assert again.digest == file.digest
+        assert [note_sentence(note) for note in again.notes] == [note_sentence(note) for note in file.notes]

@@ -13,6 +13,7 @@ from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
 from judge_eval.study.correct import correct
 from judge_eval.views.correction import explain_mean
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:03d}" for k in range(200)]
@@ -45,7 +46,7 @@ def test_two_labels_a_trace_are_used(run: EvalRun) -> None:
         assert (mean.chunks, mean.n_labelled, mean.n_unlabelled) == (36, 18, 182)
         assert mean.interval is not None
         assert "of 36 chunks in 18 traces" in explain_mean(mean)[0]
-    refused = [note for note in result.notes if "do not help HitRate@5, label whole traces" in note]
+    refused = [note for note in note_sentences(result.notes) if "do not help HitRate@5, label whole traces" in note]
     assert refused
     with pytest.raises(DataError, match="do not help HitRate@5, label whole traces"):
         correct(run, Labels({(str(n), str(c)): 1 for n, c in picked}), ["HitRate@5"])

@@ -22,6 +22,7 @@ from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
 from judge_eval.study.sample import blind_csv, blind_jsonl
 from tests.support.command import Shell
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:03d}" for k in range(120)]
@@ -192,7 +193,7 @@ def test_chunks_stand_in_a_random_order_and_a_part_of_them_corrects_too(run: Eva
                 if place < len(picks) / 2:
                     labels.grades[key] = TRUTH[key]
         corrected = correct(run, labels, ["P@5"])
-        assert any("of 150 chunks of the sample have no label" in note for note in corrected.notes)
+        assert any("of 150 chunks of the sample have no label" in note for note in note_sentences(corrected.notes))
         values.append(corrected.means["P@5"].value)
     assert np.mean(values) == pytest.approx(np.mean(list(TRUTH.values())), abs=0.012)
 

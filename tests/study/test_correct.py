@@ -15,6 +15,7 @@ from judge_eval.stats import ppi_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces
 from judge_eval.study.systems import rank_systems
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:03d}" for k in range(120)]
@@ -148,7 +149,7 @@ def test_partly_labelled_traces_are_noted() -> None:
     result = correct(run, Labels(some))
     assert (result.means["NDCG@5"].n_labelled, result.means["NDCG@5"].chunks) == (59, 0)
     assert (result.means["P@5"].n_labelled, result.means["P@5"].chunks) == (60, 299)
-    (note,) = result.notes
+    (note,) = note_sentences(result.notes)
     assert "NDCG@5: 1 traces are only partly labelled and count as unlabelled" in note
 
 
@@ -163,5 +164,5 @@ def test_failed_verdicts_do_not_select_what_is_corrected() -> None:
     assert result.judge_only == pytest.approx(plain.judge_only, abs=0.02)
     mean = run.aggregate("RR").mean
     assert result.judge_only == pytest.approx(mean)
-    assert "expected one" in " ".join(correct(run, labels).notes)
+    assert "expected one" in " ".join(note_sentences(correct(run, labels).notes))
     assert rank_systems([whole, run], labels, "RR").traces == 60

@@ -14,6 +14,7 @@ from judge_eval.stats.figure import Figure
 from judge_eval.study.calibrate import calibrate, fit_probabilities, keep_threshold
 from judge_eval.study.matching import labels_of
 from tests.support.likely import likely_run
+from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{place:02}" for place in range(20)]
@@ -98,7 +99,7 @@ def test_the_manifest_says_it_and_compare_warns() -> None:
     assert applied["method"] == result.probabilities.method  # type: ignore[union-attr]
     assert (applied["traces"], applied["labels"]) == (60, "the dataset")
     plain = rescore(run, ["SoftP@5"])
-    warned = [text for text in plain.compare(first).warnings if "calibration" in text]
+    warned = [text for text in note_sentences(plain.compare(first).warnings) if "calibration" in text]
     assert len(warned) == 1
     assert warned[0].startswith("the judge differs in calibration (none there; {digest=")
     assert not first.compare(two).warnings
@@ -243,7 +244,9 @@ def test_few_labels_teach_nothing() -> None:
     with pytest.raises(DataError, match="9 labelled traces are too few"):
         fit_probabilities(few, labels_of(few))
     small = likely_run(12)
-    assert any("there is no evidence yet" in note for note in fit_probabilities(small, labels_of(small)).notes)
+    assert any(
+        "there is no evidence yet" in note for note in note_sentences(fit_probabilities(small, labels_of(small)).notes)
+    )
 
 
 def test_clusters_are_not_split() -> None:
@@ -251,7 +254,7 @@ def test_clusters_are_not_split() -> None:
     run = likely_run(60, cluster=4)
     fit = fit_probabilities(run, labels_of(run))
     assert (fit.calibration.traces, fit.after.traces) == (15, 15)
-    assert "traces of one cluster are not split" in fit.notes[0]
+    assert "traces of one cluster are not split" in note_sentences(fit.notes)[0]
 
 
 def test_verdicts_of_nobody_known_are_refused() -> None:

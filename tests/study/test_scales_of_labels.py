@@ -19,6 +19,7 @@ from judge_eval.study.matching import label_scale, labels_of
 from judge_eval.study.sample import scale_words
 from judge_eval.study.systems import JudgedRun, metric_both_ways
 from tests.support.application import CliRunner, app
+from tests.support.notes import note_sentences
 from tests.support.scales import FIVE, ONE_TO_FIVE, SCALES, drawn, judge_on, labels_in, traces
 
 
@@ -64,9 +65,9 @@ def test_labels_of_another_scale_are_made_binary(tmp_path: Path) -> None:
     binary = Labels({key: place % 2 for place, key in enumerate(keys)}, sources=("people",))
     result = agree(run, binary)
     assert result.grades == (0, 1)
-    assert result.notes == ("the judge's grades were converted to binary: relevant from 4",)
+    assert note_sentences(result.notes) == ("the judge's grades were converted to binary: relevant from 4",)
     wider = Labels({key: place % 6 for place, key in enumerate(keys)}, sources=("people",))
-    assert agree(run, wider).notes[1] == "the labels were converted to binary: relevant from 2"
+    assert note_sentences(agree(run, wider).notes)[1] == "the labels were converted to binary: relevant from 2"
     ones = Labels(dict.fromkeys(keys, 1), sources=("people",))
     with pytest.raises(DataError, match=r"every label is 1, which is the lowest grade .* 1-5"):
         agree(run, ones)

@@ -15,6 +15,7 @@ from judge_eval.stats import mean_interval, proportion_interval
 from judge_eval.trials import build_cases
 from judge_eval.trials.probe import shift_of
 from tests.support.doubting import DOUBTS, gold_of, probed, rows, sure_reply, surely
+from tests.support.notes import note_sentences
 
 
 def test_a_judge_that_accepts_everything_is_found_by_each() -> None:
@@ -173,8 +174,8 @@ def test_a_judge_that_reads_no_reference_is_given_no_false_one() -> None:
     """Under a prompt on the question alone a false reference changes nothing: left out, and said."""
     result = probed("fake/overlap", prompt="relevance/binary")
     assert {r.probe for r in result.results} == set(DOUBTS) - {"other-reference", "negated-reference"}
-    assert any("other-reference, negated-reference" in warning for warning in result.warnings)
-    assert not any("not probed" in warning for warning in probed("fake/overlap").warnings)
+    assert any("other-reference, negated-reference" in warning for warning in note_sentences(result.warnings))
+    assert not any("not probed" in warning for warning in note_sentences(probed("fake/overlap").warnings))
 
 
 def test_a_judge_of_answers_is_given_a_false_answer() -> None:

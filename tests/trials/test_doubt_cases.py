@@ -13,6 +13,7 @@ from judge_eval.llm.fake.rules import bag
 from judge_eval.trials import PROBES, Case, build_cases
 from judge_eval.trials.cases import INJECTIONS, echoed, lengthened, negated, probe_texts, words_asked
 from tests.support.doubting import DOUBTS, gold_of, probed, rows
+from tests.support.notes import note_sentences
 
 
 def built(names: list[str], seed: int = 0) -> list[Case]:
@@ -144,7 +145,7 @@ def test_probes_of_conversations_need_one() -> None:
     assert not {"injection-turn", "earlier-turn"} & set(names)
     report = probed("fake/overlap", "injection-turn")
     assert report.results == ()
-    assert "not probed, because no trace has a conversation: injection-turn" in report.warnings
+    assert "not probed, because no trace has a conversation: injection-turn" in note_sentences(report.warnings)
     report = probed("fake/always", "injection-turn", "earlier-turn", data=list(open_dataset(HUT)))
     assert {result.probe: (result.n, result.fooled) for result in report.results} == {
         "injection-turn": (3, 3),

@@ -12,6 +12,7 @@ from judge_eval.llm.fake import rules
 from judge_eval.stats import proportion_interval
 from judge_eval.trials import PROBES, Prober, ProbeReport, build_cases, probe
 from judge_eval.trials.cases import IN_CONVERSATION, shuffled_sentences
+from tests.support.notes import note_sentences
 
 DATA = Path(__file__).parents[2] / "fixtures" / "docs_qa.jsonl"
 
@@ -59,7 +60,7 @@ def test_an_inverted_judge_is_caught_by_the_canary(labelled: bool) -> None:
     for model, fine in (("fake/inverted", False), ("fake/overlap", True)):
         result = probe(rows, model, cache=False, probes=["polarity"])
         assert result.separates is fine
-        assert any("inverted" in warning for warning in result.warnings) is not fine
+        assert any("inverted" in warning for warning in note_sentences(result.warnings)) is not fine
         assert (result.labelled > 0) is labelled
 
 
@@ -68,7 +69,7 @@ def test_a_judge_that_tells_nothing_apart_is_caught(model: str) -> None:
     """The same verdict for everything separates nothing."""
     result = probed(model, probes=["polarity"])
     assert result.separates is False
-    assert "does not distinguish them" in result.warnings[0]
+    assert "does not distinguish them" in note_sentences(result.warnings)[0]
 
 
 @pytest.mark.slow
@@ -120,7 +121,7 @@ def test_failed_calls_are_in_no_rate() -> None:
     result = outcome["random"]
     assert result.failed == 14
     assert result.n + result.failed == outcome.traces
-    assert any("no verdict" in warning for warning in outcome.warnings)
+    assert any("no verdict" in warning for warning in note_sentences(outcome.warnings))
 
 
 def test_unknown_probes_and_single_traces_are_refused() -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.compare.comparison import Comparison
 from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.note import Note
 from judge_eval.pages.blind import blind_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
@@ -53,9 +54,9 @@ def comparison() -> Comparison:
 
 def test_every_medium_shows_warnings_notes_and_findings(comparison: Comparison) -> None:
     """A warning or a note that is added to the record is read in each medium, once."""
-    added = {"warnings": ("the moon was full",), "notes": ("it rained",)}
+    added = {"warnings": (Note(kind="inverted"),), "notes": (Note(kind="in words", names=("it rained",)),)}
     for medium, text in media(comparison.model_copy(update=added)).items():
-        assert text.count("warning: the moon was full.") == 1, medium
+        assert text.count("warning: random chunks are graded above gold ones: the prompt is inverted.") == 1, medium
         assert text.count("note: it rained.") == 1, medium
         assert text.count(headlines(comparison)[0]) == 1, medium
         assert finding_words(comparison.differences[0]) in text, medium

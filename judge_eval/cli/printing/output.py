@@ -15,6 +15,7 @@ from rich.text import Text
 from judge_eval.cli.printing.safe_output import coloured, give_json, remark
 from judge_eval.safe_text import printable
 from judge_eval.views.blocks import Remark, View
+from judge_eval.views.note_sentences import IN_WORDS
 from judge_eval.views.run import terminal_view
 from judge_eval.views.terminal import for_terminal, section_lines
 
@@ -56,7 +57,7 @@ def show(view: View) -> None:
 def print_record(record: AnyRecord, json_: bool, view: Callable[[AnyRecord], View]) -> None:
     """Print a record as JSON, or its view."""
     if json_:
-        give_json(record.model_dump_json(indent=2))
+        give_json(record.model_dump_json(indent=2, context=IN_WORDS))
     else:
         show(view(record))
 

@@ -73,8 +73,8 @@ def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: 
 
 def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
     """Print what asking both judges about the sample would take."""
-    from judge_eval.study.matching import ties_note
     from judge_eval.views.cascade import one_of_clusters
+    from judge_eval.views.note_sentences import ties_sentence
 
     alone = all(len(trace.chunks) == 1 for trace in drawn.spots)
     lines = [
@@ -83,7 +83,7 @@ def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
         f"chunks for the cheap judge, {'one of each trace' if alone else 'whole traces'} for the strong one"
     ]
     if pilot.ties:
-        lines.append(ties_note(pilot.ties))
+        lines.append(ties_sentence(pilot.ties))
     for stage, plan in pilot.plans(drawn).items():
         lines += stage_lines(pilot.evaluator.stack, stage, plan)
     _tell(lines)

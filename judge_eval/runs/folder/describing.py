@@ -1,16 +1,15 @@
 """Who judged a run, and how the manifests of two runs differ, in words."""
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from judge_eval.digest import digest_json, short
 from judge_eval.judges.judge import judge_in_words
+from judge_eval.record import Record
 from judge_eval.registry import stages_of
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
-from judge_eval.safe_text import counted
-from judge_eval.schema import Stage
 
 KEPT_BESIDE: Final = ("what_if",)
 """What a judge's record says of verdicts that it did not give."""
@@ -54,77 +53,10 @@ def prompt_of(m: Manifest) -> str | None:
     return judge_in_words(m.judge)
 
 
-def cascaded(m: Manifest) -> list[str]:
-    """Say how much each judge of a cascade decided, and what its threshold rests on; else nothing."""
-    stages = stages_of(m.judge)
-    if not stages:
-        return []
-    deciding = [*stages.values()][-1]
-    cheap, strong = (m.tally.stages.get(cast(Stage, name), 0) for name in stages)
-    failed = m.tally.open_verdicts
-    asked = cheap + strong + failed
-    sentences = []
-    if asked:
-        without = f", {failed} of these without a verdict" if failed else ""
-        share = (strong + failed) / asked
-        sentences.append(
-            f"cascade: {counted(cheap, 'verdict')} by the cheap judge, {strong + failed} of "
-            f"{counted(asked, 'chunk')} ({share:.1%}) escalated{without}"
-        )
-    rests = m.judge.get("guarantee")
-    fitted, scored = _relevant_from(deciding), _relevant_from(m.judge)
-    if isinstance(rests, dict) and fitted is not None and fitted != scored:
-        sentences.append(
-            f"the threshold was fitted to what is relevant from grade {fitted}; scored as relevant from "
-            f"{scored}, nothing bounds how often the cheap judge errs"
-        )
-    elif isinstance(rests, dict):
-        whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
-        if rests.get("target") == "strong" and deciding.get("reads") == "trace":
-            whose += " (which reads whole traces)"
-        each, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
-        sentences.append(
-            f"on data like the {rests.get('traces')} traces it was fitted on{each}, the answer for a random "
-            f"chunk of a random trace{of} is other than {whose} in at most {_percent(rests.get('bound'))} "
-            f"({_percent(rests.get('level'))} sure; cascade file {short(str(rests.get('digest')))})"
-        )
-    elif m.judge.get("threshold") is None:
-        sentences.append("everything is escalated: no threshold is known to keep the risk within its limit")
-    else:
-        sentences.append("the threshold was named, not fitted: nothing bounds how often the cheap judge errs")
-    return sentences
-
-
-def escalation(m: Manifest) -> str:
-    """Say a cascade's threshold, what it escalated and what it rests on; nothing of other judges."""
-    threshold, sentences = m.judge.get("threshold"), cascaded(m)
-    level = f"threshold {threshold:.2f}" if isinstance(threshold, float) else "no threshold"
-    return "; ".join([level, *sentences]) if sentences else ""
-
-
-def _relevant_from(judge: JsonValue | Mapping[str, JsonValue]) -> JsonValue:
-    scale = judge.get("scale") if isinstance(judge, Mapping) else None
-    return scale.get("relevant") if isinstance(scale, dict) else None
-
-
-def _percent(share: JsonValue) -> str:
-    return f"{100 * share:.4g}%" if isinstance(share, int | float) else "?"
-
-
 def imported_from(m: Manifest) -> Mapping[str, JsonValue]:
     """Return what a manifest says of the file its verdicts were imported from; nothing of other runs."""
     source = m.judge.get("imported") if m.imported else None
     return source if isinstance(source, dict) else {}
-
-
-def without_claims(undefined: Mapping[str, int], what: str) -> list[str]:
-    """Say how many traces are not part of `what`, by metric; metrics with the same count share a sentence."""
-    sentences = []
-    for count in sorted(set(undefined.values()) - {0}):
-        names = ", ".join(name for name, traces in undefined.items() if traces == count)
-        have = "1 trace has" if count == 1 else f"{count} traces have"
-        sentences.append(f"{have} no claim that {names} could measure, and no part in {what}")
-    return sentences
 
 
 def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
@@ -141,28 +73,44 @@ def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
     if str(old.dataset.shard) != str(new.dataset.shard):
         there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
         sentences.append(f"the shards differ ({there} there; {here} here)")
-    sentences += judge_differences(old, new, served=False)
+    sentences += map(difference_in_words, judge_differences(old, new, served=False))
     if metrics and old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)
         sentences.append(f"the metrics differ ({there} there; {here} here): use `score` once it has finished")
     return "; ".join(sentences)
 
 
-def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> list[str]:
-    """Name what differs in who judged and how, in sentences; empty where both judged alike.
+class JudgeDifference(Record):
+    """One thing in which two runs differ in who judged, or how."""
+
+    what: str
+    """`judge` or `model`, of which a field differs; `judges`: all of it; `served`: what servers called the model."""
+    field: str = ""
+    there: str
+    here: str
+
+
+def difference_in_words(d: JudgeDifference) -> str:
+    """Name what differs in who judged, with what it is in both."""
+    if d.what == "served":
+        return f"servers called the model {d.there} there, {d.here} here"
+    what = f"the {d.what} differs in {d.field}" if d.field else f"the {d.what} differ"
+    return f"{what} ({d.there} there; {d.here} here)"
+
+
+def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> list[JudgeDifference]:
+    """Name what differs in who judged and how; empty where both judged alike.
 
     With `served` also what servers called the models, which a name such as an alias does not tell.
     """
     old, new = _as_judged(old), _as_judged(new)
-    if old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new)):
-        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
-    judges = who_judged(old.judge), who_judged(new.judge)
-    if bool(stages_of(old.judge)) is not bool(stages_of(new.judge)):
-        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
-    differences = field_differences("judge", *judges)
+    imported = old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new))
+    if imported or bool(stages_of(old.judge)) is not bool(stages_of(new.judge)):
+        return [JudgeDifference(what="judges", there=judged_by(old), here=judged_by(new))]
+    differences = field_differences("judge", who_judged(old.judge), who_judged(new.judge))
     differences += field_differences("model", old.backend, new.backend)
     if served and not differences and (names := _served(old, new)):
-        differences.append(f"servers called the model {names[0]} there, {names[1]} here")
+        differences.append(JudgeDifference(what="served", there=names[0], here=names[1]))
     return differences
 
 
@@ -216,15 +164,15 @@ def who_judged(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def field_differences(
     what: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue], *, under: str = ""
-) -> list[str]:
-    """Name each field in which two records differ, in sentences; `under` precedes those of inner judges."""
-    out: list[str] = []
+) -> list[JudgeDifference]:
+    """Name each field in which two records differ; `under` precedes those of inner judges."""
+    out: list[JudgeDifference] = []
     for key in sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
         there, here = old.get(key), new.get(key)
         if isinstance(there, dict) and isinstance(here, dict) and "mode" in there:
             out += field_differences(what, there, here, under=f"{under}{key}.")
         else:
-            out.append(f"the {what} differs in {under}{key} ({_brief(there)} there; {_brief(here)} here)")
+            out.append(JudgeDifference(what=what, field=f"{under}{key}", there=_brief(there), here=_brief(here)))
     return out
 
 

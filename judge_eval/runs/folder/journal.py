@@ -175,7 +175,7 @@ class Notes:
 _BEGUN = b"."
 
 
-class Note(NamedTuple):
+class PaidSoFar(NamedTuple):
     """What a run had paid by the time its results had a size."""
 
     size: int
@@ -184,9 +184,9 @@ class Note(NamedTuple):
     """The requests in flight then, and those that began later, before the kill; None if not known."""
 
 
-def read_notes(folder: Path) -> list[Note]:
+def read_notes(folder: Path) -> list[PaidSoFar]:
     """Read the notes of a run that was killed, by growing size; unreadable notes are left out."""
-    notes: list[Note] = []
+    notes: list[PaidSoFar] = []
     begun = 0
     with suppress(OSError), open_plain(folder / TAKEN) as file:
         for line in file:
@@ -197,7 +197,7 @@ def read_notes(folder: Path) -> list[Note]:
                 tally = Tally.model_validate_json(json.dumps(note["tally"]), context=KEPT)
                 while notes and notes[-1].size >= size:  # of results that were never written
                     notes.pop()
-                notes.append(Note(size, tally, None if in_flight is None else int(in_flight) - begun))
+                notes.append(PaidSoFar(size, tally, None if in_flight is None else int(in_flight) - begun))
     return [note._replace(open=None if note.open is None else note.open + begun) for note in notes]
 
 

@@ -14,7 +14,7 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.describing import backends_by_route, field_differences
+from judge_eval.runs.folder.describing import backends_by_route, difference_in_words, field_differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.stats.figure import CLOSED, Figure
 from judge_eval.stats.probabilities import ProbabilityMap
@@ -132,7 +132,7 @@ class JudgeCalibration(Record):
         differences = field_differences("model", *whom)
         differences += field_differences("judge", there, here)
         if differences:
-            raise _for_another("; ".join(differences))
+            raise _for_another("; ".join(map(difference_in_words, differences)))
 
     def check_answers(self, answered: set[str]) -> None:
         """Check that the models that answered have the names of those it was made for.

@@ -1,7 +1,7 @@
 """Figures by slice: by tag, language, length or source of traces, each tested and corrected for their number."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -195,13 +195,6 @@ def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints) -> Floats:
             np.flatnonzero(np.concatenate([rng.permutation(block).ravel() for block in places])) for _ in range(DRAWS)
         ]
     return np.stack([parts[rows].sum(axis=0) for rows in drawn])
-
-
-def unsliced(figures: Sequence[SliceFigure], by: Iterable[SliceBy]) -> tuple[str, ...]:
-    """Say of each kind that was asked for if it makes no slices."""
-    there = {figure.by for figure in figures}
-    kinds = (kind for kind in dict.fromkeys(by) if kind not in there)
-    return tuple(f"there are no slices by {kind}: no trace states one, or all traces are alike" for kind in kinds)
 
 
 def corrected_slices(made: Sequence[SliceTest]) -> list[SliceFigure]:

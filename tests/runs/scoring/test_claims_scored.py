@@ -26,6 +26,7 @@ from judge_eval.views.run import remarks_of
 from tests.support.claim_fixtures import CLAIMS, TrueJudge, case_of, claim_traces
 from tests.support.command import Shell
 from tests.support.naive_claims import naive
+from tests.support.notes import note_sentences
 from tests.support.runs import evaluator, traces
 
 METRICS = [
@@ -216,6 +217,6 @@ def test_people_who_grade_chunks_say_nothing_of_claims() -> None:
     some = Labels({key: grade for key, grade in labels.grades.items() if key[0] < "claims-030"})
     corrected = correct(run, some)
     assert list(corrected.means) == ["AP@5"]
-    assert "1 metrics of claims are left out" in " ".join(corrected.notes)
+    assert "1 metrics of claims are left out" in " ".join(note_sentences(corrected.notes))
     with pytest.raises(DataError, match=r"ClaimRecall@5 uses claims, but labels grade chunks"):
         correct(run, some, ["ClaimRecall@5"])
