@@ -117,6 +117,8 @@ def _called(kind: Any) -> str:
     origin = get_origin(kind) or kind
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
+    if origin is tuple and Ellipsis not in get_args(kind):
+        return "a pair such as (1, 2)"
     name = {tuple: "a list", Sequence: "a list", Mapping: "a mapping"}.get(origin)
     return name or f"`{getattr(origin, '__name__', origin)}(...)`"
 
@@ -173,8 +175,10 @@ _ELSEWHERE = {
     "or printed by the command of Options(key_command=...)",
     **{
         name: f"write Options(params={{'{name}': ...}})"
-        for name in ("temperature", "top_p", "reasoning_effort", "extra_body", "extra_headers")
+        for name in ("temperature", "top_p", "top_k", "seed", "reasoning_effort", "extra_body", "extra_headers")
     },
+    **dict.fromkeys(("retries", "max_retries"), "write Options(attempts=...)"),
+    "model": "the model is named by Evaluator('provider/model')",
 }
 """What people give under the names of other libraries, and where it stands here."""
 

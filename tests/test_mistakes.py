@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ IN_PYTHON: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Options(concurency=3), TypeError, "did you mean 'concurrency'"),  # type: ignore[call-arg]
     (lambda: Options(api_key="k"), TypeError, "OPENAI_API_KEY"),  # type: ignore[call-arg]
     (lambda: Options(temperature=0), TypeError, "Options(params={'temperature': ...})"),  # type: ignore[call-arg]
+    (lambda: Options(seed=5), TypeError, "Options(params={'seed': ...})"),  # type: ignore[call-arg]
+    (lambda: Options(max_retries=5), TypeError, "Options(attempts=...)"),  # type: ignore[call-arg]
+    (lambda: Options(model="openai/x"), TypeError, "Evaluator('provider/model')"),  # type: ignore[call-arg]
     (lambda: Options(timeout=-1), ConfigError, "timeout -1: write a number from 0.001"),
     (lambda: Evaluator("fake/overlap", api_key="k"), TypeError, "OPENAI_API_KEY"),  # type: ignore[call-arg]
     (lambda: Evaluator("fake/overlap", top_p=1), TypeError, "Options(params={'top_p': ...})"),  # type: ignore[call-arg]
@@ -50,6 +54,9 @@ IN_PYTHON: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: judged(ROW, metrics=["Recall@5"]), DataError, "give the trace `relevant_total`"),
     (lambda: judged(ROW, metrics=["ClaimRecall@5"]), DataError, "use a judge by claims"),
     (lambda: judged(ROW, retriever="search"), ConfigError, "retriever must be a function"),
+    (lambda: evaluate(StringIO("{}"), "fake/overlap"), DataError, "is an open file; give its path"),
+    (lambda: evaluate(judged(ROW), "fake/overlap"), DataError, "is a run; give its traces"),  # type: ignore[arg-type]
+    (lambda: judged(ROW, shard="1/2"), ConfigError, "shard must be a pair such as (1, 2)"),
     (lambda: judged(ROW, resume=True), ConfigError, "give the folder of runs"),
     (lambda: evaluate("gone.jsonl", "fake/overlap", cache=False), DataError, "gone.jsonl: cannot be read"),
     (lambda: EvalRun.load("gone"), RunError, "gone: no run in this folder"),

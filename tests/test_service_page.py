@@ -1,6 +1,7 @@
 """The page on services: its program serves, with a judge's replies and with a judge's errors."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -42,6 +43,21 @@ def serving(folder: Path, judge: str) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
+
+
+@pytest.mark.slow
+def test_the_request_of_the_page_is_answered(tmp_path: Path) -> None:
+    """The page's `curl` gets scores and reasons from the page's program."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (page,) = (block.code for block in PAGE if block.language == "text")
+    _, command, _ = page.splitlines()
+    with ChatServer() as judge, serving(tmp_path, judge.url) as url:
+        line = command.removeprefix("$ ").replace("localhost:8000", url.removeprefix("http://"))
+        done = subprocess.run(line, shell=True, capture_output=True, check=True)  # as people type it
+    reply = json.loads(done.stdout)
+    assert list(reply) == ["scores", "failed", "reasons"], reply
+    assert (list(reply["scores"]), reply["failed"], len(reply["reasons"])) == (["AP@5", "MRR", "NDCG@5"], 0, 1)
 
 
 @pytest.mark.slow

@@ -144,10 +144,19 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
             return MemoryRows("arrow", pyarrow.table(data))
         except pyarrow.ArrowInvalid as error:
             raise DataError(f"is {type_of(data)}: cannot be read as a table ({error})") from None
+    if fault := next((fault for name, fault in _GIVEN_INSTEAD.items() if hasattr(data, name)), None):
+        raise DataError(fault)
     a_row = isinstance(data, bytes | bytearray) or chunk_of(data) is not None
     if a_row or not isinstance(data, Iterable | AsyncIterable):
         raise no_row(data)
     return None
+
+
+_GIVEN_INSTEAD = {
+    "read": "is an open file; give its path",
+    "manifest": "is a run; give its traces: [result.trace for result in run.results]",
+}
+"""By an attribute of what people give in place of rows, what to give."""
 
 
 def _is(data: Any, library: str, *names: str) -> bool:
