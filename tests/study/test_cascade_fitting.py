@@ -68,7 +68,7 @@ def test_a_digest_of_before_clusters_stays() -> None:
 
 def test_a_cascade_printed_with_sentences_has_the_digest_of_its_file() -> None:
     """Notes are in the file as they are, in what is printed as sentences: it is the same cascade."""
-    file = fitted(0).model_copy(update={"notes": (Note(kind="unjudged", count=2),)})
+    file = fitted(60).model_copy(update={"notes": (Note(kind="unjudged", count=2),)})
     for context in (None, IN_WORDS):
         again = CascadeFile.model_validate_json(file.model_dump_json(context=context))
         assert again.digest == file.digest
