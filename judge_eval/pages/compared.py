@@ -36,7 +36,12 @@ _LEAD = 60
 
 
 def changed_trace(
-    row: TraceRow, old: TraceResult, new: TraceResult, scales: tuple[Scale, Scale], recut: bool = False
+    row: TraceRow,
+    old: TraceResult,
+    new: TraceResult,
+    scales: tuple[Scale, Scale],
+    scores: tuple[JSON, JSON],
+    recut: bool = False,
 ) -> JSON:
     """Return a changed trace: both lists of chunks with their verdicts, and what moved or flipped."""
     # `moves` holds a chunk each, those of the candidate first; `notable` the places in it of those that
@@ -67,8 +72,8 @@ def changed_trace(
         "query": row.query,
         "change": change.kind,
         "deltas": change.differences,
-        "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": old.scores},
-        "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": new.scores},
+        "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": scores[0]},
+        "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": scores[1]},
         "claims": page_html(
             [moved_claims_table(moved, len(moved))] if moved else [], f"claims won and lost in {row.id}"
         ),
@@ -203,10 +208,14 @@ class ComparedRuns:
         self.candidate.take(self.pairs.b[chosen].tolist())
 
     def _deltas(self, pair: int) -> dict[str, float]:
-        before = self.pairs.first.scores[self.pairs.a[pair]].tolist()
-        after = self.pairs.second.scores[self.pairs.b[pair]].tolist()
-        named = zip(self.pairs.first.metrics, before, after, strict=True)
-        return {name: b - a for name, a, b in named if a == a and b == b}
+        before, after = self._scores(pair)
+        return {name: after[name] - value for name, value in before.items() if name in after}
+
+    def _scores(self, pair: int) -> tuple[dict[str, float], dict[str, float]]:
+        both = self.pairs.first.scores[self.pairs.a[pair]], self.pairs.second.scores[self.pairs.b[pair]]
+        named = [zip(self.pairs.first.metrics, scores.tolist(), strict=True) for scores in both]
+        before, after = [{name: value for name, value in each if value == value} for each in named]
+        return before, after
 
     @property
     def changed(self) -> list[TraceRow]:
@@ -262,7 +271,7 @@ class ComparedRuns:
             pair = self._pair[row.position]
             old = self.baseline.run.results[int(self.pairs.a[pair])]
             new = self.after.results[int(self.pairs.b[pair])]
-            yield changed_trace(row, old, new, scales, self._moved.cuts.differ)
+            yield changed_trace(row, old, new, scales, self._scores(pair), self._moved.cuts.differ)
 
     def add_ranks_before(self, position: int, page: JSON) -> JSON:
         """Return a trace's page with the rank of each chunk in the baseline, and the relevant ones that fell."""

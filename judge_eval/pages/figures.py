@@ -83,14 +83,15 @@ def _notes(aggregate: Aggregate, less: bool, unsupported: int | None) -> Iterato
     if less:
         yield {"text": "less is better", "title": "", "tone": "plain"}
     if expected := aggregate.n_expected:
-        yield {"text": f"{expected} of them by expected value", "title": "a verdict of theirs failed", "tone": "bad"}
+        text = f"{counted(expected, 'trace')} with failed verdicts, by expected value"
+        yield {"text": text, "title": "", "tone": "bad"}
     if without := aggregate.n_failed - aggregate.n_expected:
-        yield {"text": f"{without} without a value", "title": "", "tone": "bad"}
+        yield {"text": f"{counted(without, 'trace')} without a value", "title": "", "tone": "bad"}
     if unsupported:
         title = "relevant verdicts whose quote is missing, too short or not in the chunk"
         text = f"counts {counted(unsupported, 'verdict')} without found evidence"
         yield {"text": text, "title": title, "tone": "plain"}
-    if aggregate.n_failed and aggregate.bounds is not None:
+    if aggregate.n_failed and aggregate.bounds is not None and aggregate.headline != "bounds":
         title = "the least and the greatest mean that the failed verdicts could make"
         low, high = aggregate.bounds
         yield {"text": f"bounds [{low:.3f}, {high:.3f}]", "title": title, "tone": "plain"}

@@ -16,8 +16,9 @@ def pool_data(report: PoolReport) -> PageData:
     """Return what the page draws of a pool."""
     title = f"Pool of {len(report.systems)} runs: {', '.join(each.system.name for each in report.systems)}"
     sections = [
-        {"name": each.name, "html": page_html((b for b in each.blocks if not isinstance(b, Headline)), heading="h2")}
+        {"name": each.name, "html": html}
         for each in pool_view(report).sections
+        if (html := page_html((b for b in each.blocks if not isinstance(b, Headline)), heading="h2"))
     ]
     return PageData(title, {"title": title, "sections": sections})
 

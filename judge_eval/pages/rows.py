@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.comparison import Change
+from judge_eval.errors import NO_FAILURE
 from judge_eval.runs.columns.table_reader import AnyResult, verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable, id_hashes
+from judge_eval.runs.columns.verdict_table import WHYS, VerdictTable, id_hashes
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -213,6 +214,11 @@ class Table:
         return np.asarray((self.columns.grades >= 0) & (labels >= 0) & (labels <= limits.GRADE))
 
     @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which chunks were to have a verdict and have none."""
+        return np.asarray((self.columns.grades < 0) & (self.columns.grades != -1 - WHYS.index(NO_FAILURE)))
+
+    @property
     def off(self) -> NDArray[np.bool_]:
         """Which chunks have a label that disagrees with the verdict on relevance."""
         least = self.scale.relevant
@@ -248,7 +254,7 @@ class Table:
     def rows_of(self, places: Sequence[int], texts: Iterable[tuple[str, str]]) -> list[TraceRow]:
         """Make the rows of some traces, of which `texts` are the ids and questions."""
         table = self.columns
-        failed, scores = table.per_trace(table.grades < 0), table.scores
+        failed, scores = table.per_trace(self.failed), table.scores
         strips = self.strips(places)
         hits = table.grades >= self.scale.relevant
         off, labelled, hit = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0, hits))

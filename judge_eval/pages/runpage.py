@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from judge_eval.data.labels import scale_of_labels
-from judge_eval.errors import NO_FAILURE, DataError
+from judge_eval.errors import DataError
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import bare_head, head, metric_data
@@ -176,17 +176,14 @@ def parts(run: Run) -> list[JSON]:
 
 def failed_verdicts(table: Table) -> JSON:
     """Return how many verdicts failed, why, and the first of them."""
-    grades = table.columns.grades
-    codes = {why: -1 - code for code, why in enumerate(WHYS)}
-    not_asked = codes.pop(NO_FAILURE)
-    counts = Counter({why: int((grades == code).sum()) for why, code in codes.items()})
+    failed = table.failed
+    counts = Counter(WHYS[code] for code in (-1 - table.columns.grades[failed]).tolist())
     listed = [
         {**place, "why": outcome.why, "detail": outcome.detail}
-        for place, _, outcome in table.listed((grades < 0) & (grades != not_asked))
+        for place, _, outcome in table.listed(failed)
         if outcome.kind == "no_verdict"
     ]
-    whys = {why: count for why, count in counts.most_common() if count}
-    return {"count": counts.total(), "whys": whys, "list": listed}
+    return {"count": counts.total(), "whys": dict(counts.most_common()), "list": listed}
 
 
 def provenance(manifest: Manifest) -> list[JSON]:

@@ -79,7 +79,7 @@ def agreement_sentences(result: Agreement) -> dict[str, str]:
         if no_better(result.floor.difference, 0.0) and not no_better(kappa, 0.0):
             trust = f"{beside} {trust}"
         else:
-            floor = {"floor": beside}
+            floor = {"floor_sentence": beside}
     return {
         "trust": trust,
         **floor,
@@ -109,7 +109,8 @@ def agreement_view(result: Agreement, *, whole: bool = False) -> View:
     tone = figure_tone(result.figures[f"kappa_ge{result.relevant}"])
     if result.floor is not None and no_better(result.floor.difference, 0.0):
         tone = "bad"
-    first_sentences = [Sentence(sentences["trust"], tone), *map(Sentence, filter(None, [sentences.get("floor")]))]
+    beside = [Sentence(sentences["floor_sentence"])] if "floor_sentence" in sentences else []
+    first_sentences = [Sentence(sentences["trust"], tone), *beside]
     figures = figures_table(result.figures, first)
     trust: tuple[ViewBlock, ...] = (*first_sentences, Sentence(sentences["evidence"]), figures)
     certainty: list[ViewBlock] = [Sentence(sentences["certainty"])]

@@ -1,11 +1,13 @@
 """A view as a small HTML fragment, for notebooks: all text is escaped, and it runs and loads nothing."""
 
+import re
 from html import escape
 from typing import Final
 
 from judge_eval.views import blocks
 from judge_eval.views.tones import Tone
 
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SQUARE = "display:inline-block;width:1.1em;text-align:center;border:1px solid #888;margin-right:1px;"
 _FILLS: Final[dict[Tone, str]] = {"good": "#9bd39b", "bad": "repeating-linear-gradient(45deg,#fff,#fff 2px,#c66 4px)"}
 
@@ -27,16 +29,21 @@ def _square(mark: blocks.Mark) -> str:
     return f"<span style='{style}'{title}>{escape(mark.sign)}</span>"
 
 
+def with_code(escaped: str) -> str:
+    """Set what stands between backticks of an escaped sentence as code, as `sentence` of the pages' scripts does."""
+    return _CODE.sub(r"<code>\1</code>", escaped)
+
+
 def _block(block: blocks.ViewBlock) -> str:
     if isinstance(block, blocks.TableBlock):
         return _table(block)
     if isinstance(block, blocks.Headline):
-        return f"<p><b>{escape(block.text)}</b></p>"
+        return f"<p><b>{with_code(escape(block.text))}</b></p>"
     if isinstance(block, blocks.Pieces):
         return f"<div style='margin-left:{block.indent}ch'>{''.join(map(_piece, block.pieces))}</div>"
     if isinstance(block, blocks.Bullets):
-        return f"<ul>{''.join(f'<li>{_text(blocks.ITEM, item)}</li>' for item in block.items)}</ul>"
-    text = escape(block.sentence if isinstance(block, blocks.Remark) else block.text)
+        return f"<ul>{''.join(f'<li>{with_code(_text(blocks.ITEM, item))}</li>' for item in block.items)}</ul>"
+    text = with_code(escape(block.sentence if isinstance(block, blocks.Remark) else block.text))
     return f"<p><b>{text}</b></p>" if block.tone in ("strong", "bad") else f"<p>{text}</p>"
 
 
@@ -50,7 +57,7 @@ def _piece(piece: blocks.Toned | blocks.Strip | str) -> str:
 
 
 def _table(table: blocks.TableBlock) -> str:
-    more = f"<p>{escape(table.rest)}</p>" if table.rest else ""
+    more = f"<p>{with_code(escape(table.rest))}</p>" if table.rest else ""
     if not table.rows:
         return more
     head = "".join(f"<th{_side(column)}>{escape(column.name)}</th>" for column in table.columns)

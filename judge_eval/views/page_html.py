@@ -10,6 +10,7 @@ from urllib.parse import quote
 from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS
 from judge_eval.views import blocks
 from judge_eval.views.claims import SAID_WORDS
+from judge_eval.views.html import with_code
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff]")
 """Signs that would change how the text around them reads, or that cannot be seen."""
@@ -33,11 +34,11 @@ def _block(block: blocks.ViewBlock, label: str, heading: str) -> str:
     if isinstance(block, blocks.TableBlock):
         return _table(block, label or block.name)
     if isinstance(block, blocks.Bullets):
-        return f"<ul>{''.join(f'<li>{_cell(blocks.ITEM, item)}</li>' for item in block.items)}</ul>"
+        return f"<ul>{''.join(f'<li>{with_code(_cell(blocks.ITEM, item))}</li>' for item in block.items)}</ul>"
     if isinstance(block, blocks.Pieces):
         text = "".join(str(blocks.bare_value(piece)) for piece in block.pieces)
         return f"<p class=sentence dir=auto>{_text(text)}</p>"
-    text = _text(block.sentence if isinstance(block, blocks.Remark) else block.text)
+    text = with_code(_text(block.sentence if isinstance(block, blocks.Remark) else block.text))
     if block.tone == "strong":
         return f"<{heading} dir=auto>{text}</{heading}>"
     return f"<p class=sentence dir=auto>{text}</p>"
@@ -49,7 +50,7 @@ def _table(table: blocks.TableBlock, label: str) -> str:
     head = "".join(f"<th scope=col{side}>{_text(column.name)}</th>" for column, side in names)
     rows = "".join(f"<tr>{_row(table.columns, row, sides)}</tr>" for row in table.rows)
     region = f'<div class=scroll tabindex=0 role=region aria-label="{_plain(label)}">'
-    more = f"<p class=note>{_text(table.rest)}</p>" if table.rest else ""
+    more = f"<p class=note>{with_code(_text(table.rest))}</p>" if table.rest else ""
     grid = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f"<div class=claimlist>{region}{grid}</div>{more}</div>"
 
@@ -104,7 +105,7 @@ def _interval(kind: blocks.ColumnKind, value: blocks.CellValue) -> str:
 
 def _rounded(value: float) -> str:
     """Round to three decimals as browsers do: a half goes away from zero."""
-    return str(Decimal(value).quantize(Decimal("0.001"), ROUND_HALF_UP))
+    return str(Decimal(value).quantize(Decimal("0.001"), ROUND_HALF_UP)).replace("-", "−")
 
 
 def _signed(value: float) -> str:

@@ -97,4 +97,4 @@ def test_a_gate_gives_no_mean_that_the_summary_withholds() -> None:
     assert 20 in table.rows[0]
     card = metric_data("AP@3", aggregate, None)
     assert card["n"] + card["n_expected"] == 20
-    assert card["notes"][0]["text"] == "8 of them by expected value"
+    assert card["notes"][0]["text"] == "8 traces with failed verdicts, by expected value"

@@ -16,6 +16,8 @@ from judge_eval.errors import DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.trec import qrels_lines
 from judge_eval.llm.backend import Identity
+from judge_eval.pages.rows import Table
+from judge_eval.pages.runpage import failed_verdicts
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.scoring import score_pool
 from judge_eval.runs.folder.records import Unanswerable
@@ -107,6 +109,8 @@ def test_a_prompt_that_needs_an_answer_asks_nobody_about_them(judge: Judge) -> N
     assert (run.manifest.tally.failed_verdicts, run.manifest.tally.verdicts, run.manifest.status) == (0, 4, "done")
     assert run.manifest.unanswerable == Unanswerable(traces=3, empty=1, chunks=3, accepted=None)
     assert remark_of(run).endswith("; nobody was asked about them")
+    table = Table(run)
+    assert ([row.failed for row in table.rows], failed_verdicts(table)["count"]) == ([0] * 5, 0)
     assert run.folder is not None
     again = rescore(EvalRun.load(run.folder), ["MRR"])
     assert again.aggregates["MRR"].mean == pytest.approx(0.75)

@@ -15,7 +15,7 @@ from judge_eval.trials.floor_judge import floor_of
 from judge_eval.views.agreement import agreement_data
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
-from tests.support.serving import ask, judge, rows, serving
+from tests.support.serving import ask, judge, rows, scripted, serving
 
 
 @pytest.fixture
@@ -47,6 +47,15 @@ def test_rest_and_reports_say_what_agree_says(desk: Desk) -> None:
     interval = record["figures"]["kappa"]["interval"]
     assert (kappa["value"], kappa["interval"]) == (record["figures"]["kappa"]["value"], interval)
     assert page.data["agreement"]["said"] == {name: record[name] for name in ("trust", "evidence", "certainty")}
+
+
+def test_the_record_keeps_the_floor_s_figures(desk: Desk) -> None:
+    """A judge that is better than the floor has a sentence more, under a name of its own."""
+    relevant = {chunk["text"] for row in rows() for chunk in row["chunks"] if chunk["label"]}
+    scripted(rows(), desk.folder / "runs", lambda text: {"verdict": text in relevant, "evidence": text[:40]})
+    record = json.loads(desk("agree", "latest", "--floor", "fake/overlap", "--out", "runs", "--json").out)
+    assert "is better than the floor" in record["floor_sentence"]
+    assert record["floor"]["model"] == "fake/overlap-1"
 
 
 @pytest.mark.slow

@@ -5,7 +5,20 @@ from typing import Any
 
 import pytest
 
-from judge_eval.views.blocks import Bullets, ColumnKind, IdList, Mark, Pieces, Sentence, Strip, Toned, make_table
+from judge_eval.views.blocks import (
+    Bullets,
+    ColumnKind,
+    IdList,
+    Mark,
+    Pieces,
+    Section,
+    Sentence,
+    Strip,
+    Toned,
+    View,
+    make_table,
+)
+from judge_eval.views.html import html_of
 from judge_eval.views.page_html import page_html
 from tests.support.blocks_of_pages import tables_in
 
@@ -76,3 +89,12 @@ def test_traces_are_linked_whatever_their_ids_hold() -> None:
     html = page_html([make_table("t", ["c"], [(IdList(("a b/ü'", "#1")),)])])
     assert 'href="#a%20b%2F%C3%BC%27"' in html
     assert 'href="#%231"' in html
+
+
+def test_code_of_sentences_is_set_as_code() -> None:
+    """What stands between single backticks is code, escaped; a backtick alone, or several, are signs."""
+    text = "call `a <b>`, then ` or ``c``"
+    expected = "call <code>a &lt;b&gt;</code>, then ` or ``c``"
+    for block in (Sentence(text), Sentence(text, "strong"), Bullets((text,))):
+        assert expected in page_html([block])
+        assert expected in html_of(View("run", (Section("a", (block,)),)))

@@ -1,4 +1,4 @@
-import { el, phrase, quoted, topBar, PAGES } from "./dom.js";
+import { el, phrase, quoted, sentence, topBar, PAGES } from "./dom.js";
 import { api, inflate, setToken } from "./source.js";
 
 const root = el("div", { id: "app" });
@@ -14,7 +14,7 @@ function askToken(message) {
 // A gate that failed, in the words of all reports: each limit with the traces to look at.
 function gateOf(gate) {
   return el("section.banner", { id: "gate", role: "note", "aria-label": "Gate" }, el(gate.failed ? "p.badtext" : "p", null, el("b", null, gate.title)),
-    gate.limits.map(([limit, ...traces]) => [quoted("p", limit), traces.length > 0 && el("ul", null, traces.map((text) => quoted("li", text)))]));
+    gate.limits.map(([limit, ...traces]) => [sentence("p", limit), traces.length > 0 && el("ul", null, traces.map((text) => sentence("li", text)))]));
 }
 
 // What the runs of a served page are called, one alone by its id, as a summary tells means that blind labelling hides; null where it is about none, or one of them is not there.

@@ -1,4 +1,4 @@
-import { el, quoted, phrase, pieces, day } from "./dom.js";
+import { el, quoted, sentence, phrase, pieces, day } from "./dom.js";
 
 // Which run this one is held against: what that shows, and a choice of others where there is a server.
 export function againstWhat(source, data, served) {
@@ -7,12 +7,12 @@ export function againstWhat(source, data, served) {
   const choice = served && picker(source, before);
   if (!before && !choice && !data.problem) return null;
   return el("section.versus.first", { "aria-label": "Baseline" },
-    data.opening && quoted(`p.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence),
-    data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
+    data.opening && sentence(`p.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence),
+    data.opening && data.opening.split && sentence("p.whose", data.opening.sentence),
     data.opening && data.opening.warnings.length > 0 && el("details.doubts", null,
       el("summary", null, phrase("baselines.doubts", { n: data.opening.warnings.length })),
-      el("p.dim", null, phrase("baselines.sides")), el("ul", null, data.opening.warnings.map((text) => quoted("li", text)))),
-    data.problem && el("p.badtext", null, quoted("span", data.problem)),
+      el("p.dim", null, phrase("baselines.sides")), el("ul", null, data.opening.warnings.map((text) => sentence("li", text)))),
+    data.problem && el("p.badtext", null, sentence("span", data.problem)),
     el("p.against", null,
       before ? el("span", null, pieces("baselines.against", { name: quoted("b", name) }), " ", el("span.dim", null, phrase("baselines.details", { day: day(before.created), traces: phrase("dom.traces", { n: before.traces }) }))) : null,
       before && served && el("a", { href: `/compare?a=${encodeURIComponent(before.id)}&b=${encodeURIComponent(data.head.id)}` }, phrase("baselines.pair")),

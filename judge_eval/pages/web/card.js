@@ -1,4 +1,4 @@
-import { el, put, quoted, num, phrase, pieces, tagChip, wayOf, changeOf } from "./dom.js";
+import { el, put, quoted, sentence, num, phrase, pieces, tagChip, wayOf, changeOf } from "./dom.js";
 import { meaning, square, gradeWord } from "./draw.js";
 import { clamped } from "./clamp.js";
 import { codeIn } from "./code.js";
@@ -95,7 +95,7 @@ function cardOf(source, trace, chunk, scale, systems, again) {
     fill.style.width = `${Math.round(chunk.share * 1000) / 10}%`;
     facts.push(el("span.share", { title: phrase("card.adds") }, "adds ", el("b", null, num(chunk.share)), el("span.bar", { "aria-hidden": "true" }, fill)));
   }
-  const flags = (chunk.notes || []).map((note) => quoted("div.warn", note));
+  const flags = (chunk.notes || []).map((note) => sentence("div.warn", note));
   const human = chunk.label === null || chunk.label === undefined ? null
     : el(`span.human.${chunk.agrees === false ? "no" : "yes"}`, null,
       phrase(chunk.agrees === undefined ? "card.human" : chunk.agrees ? "card.agrees" : "card.disagrees", { label: chunk.label }));
@@ -107,9 +107,9 @@ function cardOf(source, trace, chunk, scale, systems, again) {
     chunk.title && el("h3.title", { dir: "auto" }, ...(chunk.title_marks || [chunk.title]).map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
     marked(chunk.text, "p.text"),
     flags,
-    chunk.why ? el("p.reason", null, el("b", null, phrase("dom.happened")), quoted("span", chunk.detail || phrase("card.no_detail")))
+    chunk.why ? el("p.reason", null, el("b", null, phrase("dom.happened")), sentence("span", chunk.detail || phrase("card.no_detail")))
       : chunk.no_reason ? el("p.reason.dim", null, chunk.no_reason)
-        : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
+        : chunk.reason && el("p.reason", null, el("b", null, "reason: "), sentence("span", chunk.reason)),
     labelling(source, trace, chunk, scale, again),
     (chunk.calls || []).map((call) => callOf(call, systems)));
 }

@@ -1,4 +1,4 @@
-import { el, page, topBar, statusChip, quoted, link, num, signed, range, pvalue, phrase, failedNote, day, wayOf, changeOf, lessNote, table, typing, tagChip, plain, markup } from "./dom.js";
+import { el, page, topBar, statusChip, quoted, sentence, link, num, signed, range, pvalue, phrase, failedNote, day, wayOf, changeOf, lessNote, table, typing, tagChip, plain, markup } from "./dom.js";
 import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
 import { EmbeddedCompare, ServedCompare } from "./source.js";
@@ -26,7 +26,7 @@ function verdictWords(said, scale) {
 
 function reasonOf(name, said) {
   if (said && said.no_reason) return el("p.reason.dim", null, name, said.no_reason);
-  return said && said.reason ? clamped(el("p.reason", null, el("b", null, name, said.why ? phrase("dom.happened") : "reason: "), quoted("span", said.reason)), 3) : null;
+  return said && said.reason ? clamped(el("p.reason", null, el("b", null, name, said.why ? phrase("dom.happened") : "reason: "), sentence("span", said.reason)), 3) : null;
 }
 
 // Which judge of a cascade said it, in A and in B where both had one.
@@ -137,18 +137,18 @@ export async function comparePage(root, source, served) {
   const changes = Object.entries(data.changes).filter(([name]) => name !== "same");
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("p.kicker", null, el("span.letter", null, "B"), quoted("bdi", nameB), " against ", el("span.letter", null, "A"), quoted("bdi", nameA)),
-      data.opening ? quoted(`h1.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
-      data.opening && data.opening.split && quoted("p.whose", data.opening.sentence),
+      data.opening ? sentence(`h1.opening.${data.opening.finding}`, data.opening.split || data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
+      data.opening && data.opening.split && sentence("p.whose", data.opening.sentence),
       el("p.sub", null, data.sentences.scope)),
     data.warnings.length > 0 && el("section.banner.late", { role: "note", "aria-label": "Warnings" }, el("h2", null, `⚠ ${data.sentences.doubt}`),
       el("p", null, data.sentences.sides),
-      el("ul", null, data.warnings.map((text) => quoted("li", text)))),
+      el("ul", null, data.warnings.map((text) => sentence("li", text)))),
     names.length ? el("div.first", null, table(columns, rows, { label: phrase("comparepage.table") })) : el("p.note", null, data.sentences.nothing),
     markup(data.whose),
     data.read && el("section", { id: "read" }, markup(data.read)),
     el("details.about", null, el("summary", null, phrase("comparepage.sides")),
       el("div.help", null, el("dl", null, data.sentences.columns.map(([name, text]) => [el("dt", null, name), el("dd", null, text)]))),
-      data.notes.map((text) => quoted("p.dim", text)),
+      data.notes.map((text) => sentence("p.dim", text)),
       el("div.columns", null, side("A", a, served), side("B", b, served))),
     data.claims && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), markup(data.claims)),
     data.slices && el("details", { id: "slices" }, el("summary", null, phrase("dom.slices")), markup(data.slices)),

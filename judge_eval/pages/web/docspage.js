@@ -1,4 +1,4 @@
-import { el, page, topBar, quoted, phrase, pieces } from "./dom.js";
+import { el, page, topBar, quoted, sentence, phrase, pieces } from "./dom.js";
 import { api } from "./source.js";
 import { tryout } from "./tryout.js";
 
@@ -13,7 +13,7 @@ function typeOf(schema) {
 
 function fields(name, schema) {
   const needed = new Set(schema.required || []);
-  return el("details", { id: `schema-${name}` }, el("summary", null, el("code", null, name)), schema.description && quoted("p.dim", schema.description),
+  return el("details", { id: `schema-${name}` }, el("summary", null, el("code", null, name)), schema.description && sentence("p.dim", schema.description),
     el("dl.facts", null, Object.entries(schema.properties || {}).map(([field, told]) => [
       el("dt", null, el("code", null, field), needed.has(field) ? " *" : ""), el("dd", null, typeOf(told), told.description && el("span.dim", null, " " + told.description))])));
 }
@@ -24,7 +24,7 @@ function operation(path, method, told, newest) {
   const answer = ok && ok[1].content && typeOf(Object.values(ok[1].content)[0].schema);
   return el("section.panel.operation", null,
     el("h3", null, el("span.method", null, method.toUpperCase()), el("code", null, path)),
-    quoted("p", told.description || told.summary || ""),
+    sentence("p", told.description || told.summary || ""),
     told.parameters && el("dl.facts", null, told.parameters.map((p) => [el("dt", null, el("code", null, p.name), p.required ? " *" : ""), el("dd", null, typeOf(p.schema), el("span.dim", null, " ", phrase("docspage.in", { place: p.in })))])),
     body && el("p", null, "body: ", el("code", null, body)),
     el("p.dim", null, `${ok ? ok[0] : ""} `, answer && el("code", null, answer)),

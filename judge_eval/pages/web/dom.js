@@ -74,6 +74,11 @@ export function quoted(spec, text) {
   return put(el(spec, { dir: "auto" }), text);
 }
 
+// A sentence: what stands between backticks is code, and the backticks are left out. `with_code` of `views/html.py` has the same rule.
+export function sentence(spec, text) {
+  return el(spec, { dir: "auto" }, String(text).split(/(?<!`)`([^`\n]+)`(?!`)/).map((piece, i) => (i % 2 ? el("code", null, piece) : piece)));
+}
+
 // The same for an attribute, which holds no elements.
 export function plain(text) {
   return String(text).replace(HIDDEN, (sign) => "U+" + sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
@@ -99,7 +104,7 @@ export function link(text, href) {
 }
 
 export function num(value, digits = 3) {
-  return value === null || value === undefined ? "–" : value.toFixed(digits);
+  return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
 }
 
 export function signed(value, digits = 3) {

@@ -1,4 +1,4 @@
-import { el, quoted, phrase, table } from "./dom.js";
+import { el, quoted, sentence, phrase, table } from "./dom.js";
 import { gradesOf } from "./draw.js";
 
 const KEPT = "judge_eval.name";
@@ -69,7 +69,7 @@ export function peopleTab(source) {
   source.people().then((told) => {
     box.replaceChildren(...[
       el("p", null, told.people.length ? told.people.map((one) => phrase("labelling.count", { by: one.by, n: one.n })).join("; ") : phrase("labelling.none")),
-      told.pairs.length > 0 && el("ul", null, told.pairs.map((text) => quoted("li", text))),
+      told.pairs.length > 0 && el("ul", null, told.pairs.map((text) => sentence("li", text))),
       el("h3", null, phrase("labelling.differing", { n: told.differing.length })),
       told.differing.length > 0 && table([{ name: "trace" }, { name: "chunk" }, { name: "labels" }, { name: "decided" }],
         told.differing.map((one) => [el("a", { href: "#" + encodeURIComponent(one.trace) }, quoted("bdi", one.trace)), quoted("bdi", one.chunk),

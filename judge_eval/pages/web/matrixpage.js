@@ -1,4 +1,4 @@
-import { el, page, topBar, statusChip, quoted, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain, markup } from "./dom.js";
+import { el, page, topBar, statusChip, quoted, sentence, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain, markup } from "./dom.js";
 import { legend, meaning, square, whisker } from "./draw.js";
 import { strip } from "./strips.js";
 import { Blocks, api } from "./source.js";
@@ -106,7 +106,7 @@ export async function matrixPage(root, source, served) {
   function chunkCell(cell, i) {
     if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, "–"));
     const word = meaning(cell.sign, scales[i]).word;
-    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i), square(cell.sign, scales[i], false), phrase("matrixpage.chunk", { rank: cell.rank, word }), cell.stage && el("span.chip.stage", null, phrase("dom.stage", { stage: cell.stage }))), cell.reason && quoted("span.dim.why", cell.reason));
+    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i), square(cell.sign, scales[i], false), phrase("matrixpage.chunk", { rank: cell.rank, word }), cell.stage && el("span.chip.stage", null, phrase("dom.stage", { stage: cell.stage }))), cell.reason && sentence("span.dim.why", cell.reason));
   }
 
   async function open(row, holder, button) {
@@ -178,8 +178,8 @@ export async function matrixPage(root, source, served) {
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("h1", null, phrase("matrixpage.title", { n: heads.length })), el("p.sub", null, phrase("matrixpage.scope"))),
     data.conclusion && el("p", { id: "conclusion" }, el("b", null, quoted("bdi", `${data.conclusion}.`))),
-    data.warnings.length > 0 && el("section.banner.late", { role: "note", "aria-label": "Warnings" }, el("h2", null, phrase("matrixpage.doubt")), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
-    data.notes.map((text) => quoted("p.dim", text)),
+    data.warnings.length > 0 && el("section.banner.late", { role: "note", "aria-label": "Warnings" }, el("h2", null, phrase("matrixpage.doubt")), el("ul", null, data.warnings.map((text) => sentence("li", text)))),
+    data.notes.map((text) => sentence("p.dim", text)),
     el("details.abouts", null, el("summary", null, phrase("matrixpage.about")), el("div.columns", null, heads.map(about))),
     el("p.runkey.first", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
     names.length ? figures() : el("p.note", null, phrase("matrixpage.nothing")),

@@ -1,4 +1,4 @@
-import { el, svg, num, range, phrase, table } from "./dom.js";
+import { el, svg, sentence, num, range, phrase, table } from "./dom.js";
 
 const [SIDE, MARGIN, RIM] = [340, 44, 12];
 
@@ -31,9 +31,9 @@ function diagram(told, sentence) {
 
 export function probabilities(told) {
   const known = told.reliability;
-  if (!known) return el("p.note", null, told.certainty);
+  if (!known) return sentence("p.note", told.certainty);
   return [
-    el("p.note", null, told.certainty),
+    sentence("p.note", told.certainty),
     el("div.columns", null,
       el("section.panel", null, el("h3", null, "Reliability"), diagram(known, told.certainty),
         el("p.dim", null, phrase("reliability.note"))),

@@ -1,4 +1,4 @@
-import { el, page, statusChip, topBar, link, quoted, num, shownMean, signed, range, pvalue, phrase, pieces, day, changeOf, table, tabs, themeButton, typing, tagChip, markup } from "./dom.js";
+import { el, page, statusChip, topBar, link, quoted, sentence, num, shownMean, signed, range, pvalue, phrase, pieces, day, changeOf, table, tabs, themeButton, typing, tagChip, markup } from "./dom.js";
 import { whisker, histogram } from "./draw.js";
 import { disagreements, failures, provenance } from "./runtabs.js";
 import { TraceList } from "./traces.js";
@@ -24,7 +24,7 @@ export function headOf(head) {
 
 function remarksOf(head) {
   return head.remarks && head.remarks.length > 0 && el("ul.remarks.late", { "aria-label": "Remarks" },
-    head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text.endsWith("?") ? remark.text : remark.text + ".")));
+    head.remarks.map((remark) => sentence(`li.${remark.tone}`, remark.text.endsWith("?") ? remark.text : remark.text + ".")));
 }
 
 function metricCard(metric, baseline) {
@@ -126,7 +126,7 @@ export async function runPage(root, source, served) {
   }
   const told = tabs([
     { name: "traces", title: "Traces", badge: data.live || source.sample ? undefined : data.head.traces, draw: tracesTab },
-    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.count, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), markup(data.claims.html)) },
+    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.count, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: sentence("span", text) }))), markup(data.claims.html)) },
     ...(figured && data.parts || []).map((part) => ({ name: part.title.toLowerCase(), title: part.title, draw: () => el("div.missed", null, markup(part.html)) })),
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement, source) },
     figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },

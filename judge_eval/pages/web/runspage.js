@@ -195,7 +195,7 @@ export async function runsPage(root) {
   let trended = "";
   function drawTrend() {
     const points = runs.filter((run) => run.dataset === dataset.value && valueOf(run) && valueOf(run).mean !== null)
-      .map((run) => ({ mean: valueOf(run).mean, interval: valueOf(run).interval, label: nameOf(run), created: run.created, judge: judgeOf(run), judgedAs: run.judged_as, href: `/runs/${run.id}` })).reverse();
+      .map((run) => ({ mean: valueOf(run).mean, shown: shownMean(valueOf(run)), interval: valueOf(run).interval, label: nameOf(run), created: run.created, judge: judgeOf(run), judgedAs: run.judged_as, href: `/runs/${run.id}` })).reverse();
     const now = JSON.stringify([points, metric, thresholds]);
     if (now === trended) return;
     trended = now;

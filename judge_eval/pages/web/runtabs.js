@@ -1,4 +1,4 @@
-import { el, quoted, num, range, phrase, table, markup } from "./dom.js";
+import { el, quoted, sentence, num, range, phrase, table, markup } from "./dom.js";
 import { gradeWord } from "./draw.js";
 import { probabilities } from "./reliability.js";
 
@@ -14,7 +14,7 @@ function listed(told) {
 function trust(source) {
   const node = el("div", { id: "trust" });
   source.agreement().then(
-    (said) => node.replaceChildren(...[said.trust, said.floor, said.evidence].filter(Boolean).map((text) => el("p", null, quoted("span", text)))),
+    (said) => node.replaceChildren(...[said.trust, said.floor_sentence, said.evidence].filter(Boolean).map((text) => sentence("p", text))),
     (error) => node.replaceChildren(el("p.note", null, error.message)));
   return node;
 }
@@ -40,7 +40,7 @@ export function disagreements(told, source) {
     told.slices && el("details", { id: "agreement-slices" }, el("summary", null, phrase("dom.slices")), markup(told.slices)),
     el("h3", null, phrase("runtabs.disagreements", { n: told.count })),
     told.list.length > 0 && table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "judge" }, { name: "human", right: true }, { name: "reason" }],
-      told.list.map((d) => [traceLink(d.trace, d.rank), d.rank, quoted("bdi", d.chunk), `${d.relevant ? "+" : "·"} ${gradeWord(d.relevant, d.grade, null)} (${d.grade})`, d.label, quoted("span", d.reason)]), { label: "disagreements" }),
+      told.list.map((d) => [traceLink(d.trace, d.rank), d.rank, quoted("bdi", d.chunk), `${d.relevant ? "+" : "·"} ${gradeWord(d.relevant, d.grade, null)} (${d.grade})`, d.label, sentence("span", d.reason)]), { label: "disagreements" }),
     listed(told));
 }
 
@@ -49,7 +49,7 @@ export function failures(told) {
   return el("div", null,
     el("p.chips", null, Object.entries(told.whys).map(([why, n]) => el("span.chip", null, why + " ", el("b", null, n)))),
     table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "why" }, { name: phrase("runtabs.happened") }],
-      told.list.map((f) => [traceLink(f.trace, f.rank), f.rank, quoted("bdi", f.chunk), f.why, quoted("span", f.detail)]), { label: phrase("runtabs.failed") }),
+      told.list.map((f) => [traceLink(f.trace, f.rank), f.rank, quoted("bdi", f.chunk), f.why, sentence("span", f.detail)]), { label: phrase("runtabs.failed") }),
     listed(told));
 }
 

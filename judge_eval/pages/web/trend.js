@@ -35,7 +35,7 @@ function draw(points, name, threshold, width, tell) {
     svg("path", { d: path, class: "line" }),
     points.map((p, i) => i > 0 && begins[i] && svg("line", { x1: x(i) - step / 2, x2: x(i) - step / 2, y1: TOP, y2: HEIGHT - BELOW, class: "break" })),
     points.map((p, i) => {
-      const words = `${plain(p.label)}, ${day(p.created)}: ${name} ${num(p.mean)} ${range(p.interval)}; ${plain(p.judge)}`;
+      const words = `${plain(p.label)}, ${day(p.created)}: ${name} ${p.shown} ${range(p.interval)}; ${plain(p.judge)}`;
       return svg("a", { class: "point", href: p.href, "aria-label": words, onfocus: () => tell(p), onmouseenter: () => tell(p) },
         svg("title", null, words),
         svg("circle", { cx: x(i), cy: y(p.mean), r: 12, class: "hit" }),
@@ -50,7 +50,7 @@ function draw(points, name, threshold, width, tell) {
 // A metric over runs in time, with intervals, as wide as there is room.
 export function trend(points, name, threshold) {
   const place = el("div.trendplace"), told = el("p.dim.pointed");
-  const tell = (p) => told.replaceChildren(el("b", { dir: "auto" }, p.label), ` ${day(p.created)}: ${num(p.mean)} ${range(p.interval)}; ${plain(p.judge)}`);
+  const tell = (p) => told.replaceChildren(el("b", { dir: "auto" }, p.label), ` ${day(p.created)}: ${p.shown} ${range(p.interval)}; ${plain(p.judge)}`);
   tell(points[points.length - 1]);
   let width = 0;
   new ResizeObserver(() => {

@@ -42,7 +42,7 @@ def test_without_probabilities_a_sentence_says_so(open_page: Callable[..., Any],
     (tmp_path / "r.html").write_text(run_report(likely_run(12, told=False)), encoding="utf-8")
     page = open_page((tmp_path / "r.html").as_uri() + "#/disagreements")
     assert page.locator("svg.reliability").count() == 0
-    assert "no verdict has one (the judge returns them with the option `confidence`" in page.inner_text(
+    assert "no verdict has one (the judge returns them with the option confidence" in page.inner_text(
         "#panel-disagreements"
     )
 
