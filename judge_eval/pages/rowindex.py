@@ -23,7 +23,7 @@ from judge_eval.views.data import JSON
 
 LARGE: Final = 32 * 2**20
 """Bytes of results from which rows are kept."""
-_FORMAT = 3
+_FORMAT = 4
 _ARRAYS = tuple(field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names"))
 
 
