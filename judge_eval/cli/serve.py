@@ -14,7 +14,7 @@ from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import tell
+from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates
 from judge_eval.server.server_settings import TOKEN, ServerLimits, ServerSettings, Serving
 
@@ -90,6 +90,8 @@ def _announce(out: str, url: str, page: str) -> None:
         here = url.replace(everywhere, "127.0.0.1" if everywhere[0] == "0" else "[::1]")
         tell(f"judge_eval serves {out} on {here}, and on this machine's other addresses")
         url = here
+    if Path(out).exists() and not os.access(out, os.W_OK):
+        remark(f"{out} cannot be written: its runs are shown, but no label, upload or submission can be kept")
     if page:
         tell(f"label the sample on {url}{page}")
     tell(f"with JUDGE_EVAL_SERVER={url} set, `judge-eval run` prints the address of its page", flush=True)

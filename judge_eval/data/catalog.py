@@ -4,6 +4,7 @@ import pkgutil
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from types import UnionType
 from typing import Any
@@ -224,6 +225,8 @@ def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         named.sort(key=lambda key: (not isinstance(kinds[key], wanted), not likelier.search(words[key])))
         if not named and field == "chunks":
             named = [key for key in open_ if _holds_passages(kinds[key])]
+        elif not named:
+            named = [key for key in open_ if get_close_matches(words[key], [field], cutoff=0.8)]
         if named:
             first = named[0]
             guess[field] = f"{first}.0" if field == "reference" and isinstance(kinds[first], list) else first

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 
 from judge_eval.cli.verbs import PANELS
 from tests.support.application import app
@@ -46,6 +47,14 @@ def test_the_help_of_every_verb_has_an_example_that_parses(name: str) -> None:
         assert words[: 1 + len(name.split())] == ["judge-eval", *name.split()], line
         given = words[1 + len(name.split()) :]
         COMMANDS[name].make_context(name, given, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_word_in_brackets_is_taken_for_a_style(name: str) -> None:
+    """What stands in brackets (`AP@5[tag=NAME]=0.1`) is shown."""
+    command = COMMANDS[name]
+    for text in (command.help, *(each.help for each in command.params if each.help)):
+        assert Text.from_markup(text).plain == text.replace(r"\[", "[")
 
 
 def test_help_shows_the_examples(desk: Desk) -> None:

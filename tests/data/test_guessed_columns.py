@@ -100,6 +100,17 @@ def test_a_field_that_cannot_be_guessed_is_said(tmp_path: Path) -> None:
         assert told in str(caught.value)
 
 
+def test_a_misspelt_field_is_offered(tmp_path: Path) -> None:
+    """A field of ours with a slip is part of the advice: without it the advice could not be followed."""
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"qery": "When?", "chunks": ["We open in June."], "reference": "In June."}\n', encoding="utf-8")
+    advice = {"query": "qery", "chunks": "chunks", "reference": "reference"}
+    with pytest.raises(DataError) as caught:
+        list(open_dataset(path))
+    assert f"perhaps with {option('map', advice)}, or give" in str(caught.value)
+    assert len(list(open_dataset(path, map=advice))) == 1
+
+
 def test_numbered_columns_are_joined_in_the_order_of_their_numbers() -> None:
     """Ten stands after nine, an empty cell is left out, and the columns are no metadata."""
     [trace] = open_dataset(COLUMNS / "numbered_many.csv", map={"query": "query_text", "chunks": "context_*"})

@@ -96,6 +96,17 @@ def test_another_address_needs_a_token(tmp_path: Path, monkeypatch: pytest.Monke
     assert "needs a token" in result.output
 
 
+def test_a_folder_that_cannot_be_written_is_named_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mounted folder of somebody else shows its runs; that nothing can be kept in it is said before a submission."""
+    monkeypatch.setattr("judge_eval.server.process.serve", lambda *_, ready: ready("http://127.0.0.1:1"))
+    arguments = ["serve", "--out", str(tmp_path)]
+    assert "cannot be written" not in CliRunner().invoke(app, arguments).stderr
+    monkeypatch.setattr("os.access", lambda *_: False)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "cannot be written: its runs are shown, but no label" in result.stderr
+
+
 def test_loopback_is_told_from_other_addresses() -> None:
     """127.0.0.0/8, ::1 and localhost are this machine's own; names that look like them are not."""
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))

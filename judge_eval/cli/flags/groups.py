@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
@@ -78,7 +79,7 @@ def _option(name: str, setting: Setting) -> OptionInfo:
     spelled = (setting.name or name.strip("_")).replace("_", "-")
     option: OptionInfo = Option(
         *(setting.flags or (f"--{spelled}",)),
-        help=setting.help,
+        help=re.sub(r"\[(?=[a-z])", r"\\[", setting.help),  # typer's help reads `[word]` as a style
         rich_help_panel=setting.panel,
         metavar=setting.metavar,
         hidden=setting.hidden,

@@ -63,7 +63,7 @@ def json_of_line(line: bytes, number: int) -> Any:
     if len(line) > limits.LINE:
         raise DataError(f"longer than {limits.LINE // 2**20} MiB; a line holds one trace")
     try:
-        return _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
+        return _loads((line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).rstrip(b"\r\n"))
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason} at byte {error.start}") from None
     except json.JSONDecodeError as error:

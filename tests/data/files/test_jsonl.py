@@ -41,6 +41,7 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("{bad", "data.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"query"', "data.jsonl:2: not JSON: Expecting ':' delimiter at column 9"),
         ("[1]", "data.jsonl:2: a line holds one JSON object (a trace), not a list"),
         ("null", "data.jsonl:2: a line holds one JSON object (a trace), not nothing"),
         ("[" * 100_000, "data.jsonl:2: nested more than 64 deep"),
