@@ -55,6 +55,17 @@ def test_the_floor_is_a_sentence(tmp_path: Path, open_page: Callable[..., Any], 
     assert [text for text in told if "[object" in text] == []
 
 
+def test_the_first_tags_are_in_sight(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """The tags that are shown without asking for more are not cut, on a phone neither."""
+    (tmp_path / "run.html").write_text(run_report(judge(rows())), encoding="utf-8")
+    for width in (1280, 390):
+        page = open_page((tmp_path / "run.html").as_uri(), width=width)
+        page.locator("details.overview > summary").click()
+        region = page.get_by_role("region", name="AP@5 by tag")
+        assert region.locator("tbody tr").count() == 8
+        assert region.evaluate("node => node.scrollHeight <= node.clientHeight + 1")
+
+
 def test_the_list_and_its_trend_say_the_same(
     tmp_path: Path, open_page: Callable[..., Any], serve: Callable[..., str]
 ) -> None:
