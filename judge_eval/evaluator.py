@@ -325,7 +325,7 @@ class Evaluator:
     evaluate = background_loop.blocking(aevaluate)
     """`aevaluate` for sync code: it waits for the run and returns it, with the same arguments."""
 
-    async def ajudge(self, trace: Trace | Mapping[str, Any] | Sequence[Any]) -> TraceResult:
+    async def ajudge(self, trace: Traces) -> TraceResult:
         """Judge one trace and return its result, as a service wants it: no run, no means and no folder are made.
 
         Calls of many traces at once share the evaluator's connections and its `concurrency`.

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypedDict, Unpack
 
 from pydantic import (
     AfterValidator,
@@ -383,6 +383,23 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 """What the fields of a trace are called in other libraries."""
 
 
+class _Others(TypedDict, total=False):
+    """What type checkers are told that the other fields of a trace take."""
+
+    id: str
+    history: Sequence[Turn | Mapping[str, str]]
+    reference: str | None
+    answer: str | None
+    relevant_total: int | None
+    claims: Sequence[Claim | Mapping[str, Any]] | None
+    answerable: bool | None
+    search_query: str | None
+    pool: TracePool | None
+    tags: Sequence[str]
+    origin: Mapping[str, str]
+    metadata: Mapping[str, Any]
+
+
 class Trace(Record):
     """One retrieval to judge: a question, its reference and the chunks in rank order."""
 
@@ -421,6 +438,12 @@ class Trace(Record):
     """Which model wrote the reference or the answer, or put the chunks in order; kept, never judged by."""
     metadata: PlainObject = Field(default_factory=dict)
     """Anything else; kept, never judged by."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, query: str, chunks: Sequence[Chunk | str | Mapping[str, Any]], **others: Unpack[_Others]
+        ) -> None: ...
 
     @model_validator(mode="before")
     @classmethod

@@ -1,6 +1,7 @@
 """What users write, checked by mypy --strict and never run."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import assert_type
 
 from judge_eval import (
@@ -71,3 +72,19 @@ def files() -> None:
     run = Evaluator("fake/overlap").evaluate("x.csv", reader=options)
     assert_type(run.to_mlflow(experiment="retrieval"), str)
     mlflow_scorer(Evaluator("fake/overlap"), name="retrieval")
+
+
+@dataclass
+class Row:
+    """A user's own."""
+
+    question: str
+    contexts: list[str]
+
+
+def what_the_docs_show(texts: list[str], own: Row) -> None:
+    chunk = Chunk(id="c1", text="We open at nine.")
+    traces = [Trace(id="q1", query="When?", reference="At nine.", chunks=[chunk]), Trace(query="When?", chunks=texts)]
+    Trace(id="q1", query="When?", chunks=[{"id": "c1", "text": "We open at nine."}], tags=["a"], metadata={"page": 1})
+    evaluate(traces, "fake/overlap"), evaluate(own, "fake/overlap"), evaluate([own], "fake/overlap")
+    assert_type(Evaluator("fake/overlap").judge(own), TraceResult)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import data_path, is_stream, steady
@@ -182,7 +182,13 @@ async def _in_thread(items: Iterator[Any], ahead: int = 128) -> AsyncIterator[An
         room.release()
 
 
-Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | AsyncIterable[Any]
+class DataclassRow(Protocol):
+    """A row that is a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | AsyncIterable[Any] | DataclassRow
 """One trace, a file's path, or rows in memory: a pandas or Polars DataFrame, an Arrow table, a `datasets.Dataset`, or
 any iterable of `Trace`s, of mappings of any known shape, or of `(query, reference, chunks)`."""
 
