@@ -28,7 +28,7 @@ from judge_eval.runs.judging.references import References
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.study.agree import agree
 from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.whatif import what_if
 from judge_eval.wire import Request
 from tests.support.command import FIXTURES, Shell

@@ -265,7 +265,7 @@ def import_(
                     resume=False if begun is None else begun[0],
                     **settings.selection.keywords(),
                 )
-    from judge_eval.views.run import incomplete_line
+    from judge_eval.views.run_remarks import incomplete_line
 
     fault = incomplete_line(done_run.manifest, running.max_failures)
     show_fault(fault)

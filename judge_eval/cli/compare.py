@@ -89,7 +89,7 @@ def compare(
     from judge_eval.safe_text import counted
     from judge_eval.trials.again import ask_again
     from judge_eval.views.comparison import comparison_json
-    from judge_eval.views.run import incomplete_line
+    from judge_eval.views.run_remarks import incomplete_line
 
     export.prepare(output or (), FORMATS)
     if len(runs) < 2:
@@ -155,7 +155,7 @@ def _judged(
     from judge_eval.cli.printing.progress import watching
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.runs.options import Selection
-    from judge_eval.views.run import took
+    from judge_eval.views.run_remarks import took
 
     files = [name for name in dict.fromkeys(runs) if name not in known]
     if not judging.is_named:

@@ -52,7 +52,8 @@ def run(
     from judge_eval.export import text as export
     from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
-    from judge_eval.views.run import cache_view, incomplete_line, member_sections
+    from judge_eval.views.run import cache_view, member_sections
+    from judge_eval.views.run_remarks import incomplete_line
 
     export.prepare(output or (), SUFFIXES)
     check_claims(selection, judging.by_claims)

@@ -159,7 +159,7 @@ def import_(
             **replace(selection, name=name, reader=replace(reading, relevant=numbers.relevant)).keywords(),
         )
         keeping.write_parts(done)
-    from judge_eval.views.run import incomplete_line
+    from judge_eval.views.run_remarks import incomplete_line
 
     fault = incomplete_line(done.manifest, running.max_failures)
     show_fault(fault)

@@ -8,7 +8,8 @@ from typing import Any
 from judge_eval.export.format import Format, stream
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.views.run import described_by, remarks_of
+from judge_eval.views.run import described_by
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.views.trace import verdicts_in_words
 
 VERSION = 2

@@ -7,7 +7,7 @@ from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better
 from judge_eval.safe_text import counted
 from judge_eval.views.data import JSON, remarks_data
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 UNKNOWN = "–"
 

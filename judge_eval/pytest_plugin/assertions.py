@@ -17,7 +17,7 @@ from judge_eval.runs.judging.sources import Traces
 from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.safe_text import logged, number, one_line
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.views.trace import brief_lines
 
 SHOWN = 3

@@ -17,7 +17,7 @@ from judge_eval.distributed import RayDriver
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
 from judge_eval.runs.judging import telemetry
-from judge_eval.views.run import took
+from judge_eval.views.run_remarks import took
 from tests.support.replies import one
 from tests.support.runs import things
 

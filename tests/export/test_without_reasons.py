@@ -24,7 +24,7 @@ from judge_eval.export.text import as_json, as_markdown, csv_lines, labelled_lin
 from judge_eval.judges import Cascade, Decision, Pointwise
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import NO_REASON
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.deciding import MODELS, RESTS, cascaded, decided
 from tests.support.golden import check_golden
 from tests.support.serving import rows

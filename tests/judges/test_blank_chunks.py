@@ -14,7 +14,7 @@ from judge_eval.judge_file import read_judge
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.judges.cascade import cascade_of
 from judge_eval.judges.judge import OnRoute, judge_of_record, make_judge, with_blank
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 ROW = {"id": "t", "query": "q", "reference": "oak", "chunks": ["oak", "", " \n"]}
 KINDS: dict[str, Judge] = {

@@ -19,7 +19,7 @@ from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.pages.figures import head
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Outcome
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.chat_answers import judge
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell

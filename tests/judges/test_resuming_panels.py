@@ -15,7 +15,7 @@ from judge_eval.export.text import as_markdown
 from judge_eval.judges.judge import JudgingPlan
 from judge_eval.llm.fake import rules
 from judge_eval.schema import Verdict
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 TRACE = Trace.parse({"id": "t", "query": "q", "reference": "r", "chunks": ["one", "two", " "]})
 ONCE = Options(attempts=1)

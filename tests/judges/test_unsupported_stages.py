@@ -15,7 +15,7 @@ from judge_eval.judges import Cascade, Decision, Member, Panel, Pointwise
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Scale
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.deciding import cascaded, decided
 from tests.support.serving import rows
 

@@ -21,7 +21,7 @@ from judge_eval.prompts import load_prompt
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED, Scale
 from judge_eval.study.calibrate import calibrate, keep_threshold
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.wire import TokenLogprob
 from tests.judges.test_confidence import reply
 from tests.support.chat_server import ChatServer

@@ -20,7 +20,7 @@ from judge_eval import Chunk, Evaluator, Options, Trace
 from judge_eval.errors import ConfigError
 from judge_eval.llm.local.bert import read_safetensors
 from judge_eval.schema import Claim
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.command import Shell
 from tests.support.hub import COMMIT, serving_models
 

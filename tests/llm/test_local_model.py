@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.judges.cascade import cascade_of
 from judge_eval.llm.local.onnx_weights import weight_files
 from judge_eval.schema import Claim
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.blocks import ROOT, blocks_of, shell
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell, judge_eval

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge_eval import Evaluator, FakeBackend, GradeTable, Trace, parse_metric
 from judge_eval.errors import MetricError
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 
 def test_a_repeated_text_takes_its_rank_and_brings_nothing() -> None:

@@ -11,7 +11,8 @@ from judge_eval.note import Note
 from judge_eval.pools.scoring import grades_of, score_pool
 from judge_eval.schema import BINARY, Scale
 from judge_eval.views.markdown import markdown_of
-from judge_eval.views.run import remarks_of, summary_view
+from judge_eval.views.run import summary_view
+from judge_eval.views.run_remarks import remarks_of
 
 RELEVANT = set("abe")
 

@@ -23,7 +23,7 @@ from judge_eval.pools.scoring import score_pool
 from judge_eval.runs.folder.records import Unanswerable
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.study.correct import correct
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.wire import Request
 from tests.support.notes import note_sentences
 

@@ -21,9 +21,10 @@ from judge_eval.export.text import as_markdown
 from judge_eval.pages.rows import Table as RunTable
 from judge_eval.pages.runpage import run_page
 from judge_eval.pytest_plugin.assertions import failure_message
-from judge_eval.views import run as run_views
+from judge_eval.views import run_remarks
 from judge_eval.views.blocks import Remark
-from judge_eval.views.run import remarks_of, terminal_view
+from judge_eval.views.run import terminal_view
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.views.terminal import for_terminal
 from tests.support.blocks_of_pages import data_of
 from tests.support.reports import run_report
@@ -95,8 +96,8 @@ def test_every_medium_shows_every_remark(run: EvalRun) -> None:
 
 def test_a_remark_that_is_added_appears_everywhere(run: EvalRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one function yields is read on the terminal, in Markdown, notebook, page, report, JSON and CI."""
-    data = run_views._data
-    monkeypatch.setattr(run_views, "_data", lambda m: [*data(m), Remark("moon", "the moon was full")])
+    data = run_remarks._data
+    monkeypatch.setattr(run_remarks, "_data", lambda m: [*data(m), Remark("moon", "the moon was full")])
     for medium, text in media(run).items():
         assert plain(text).count("the moon was full") == 1, medium
 

@@ -177,7 +177,7 @@ def write_ci_report(
     from judge_eval.export import text as export
     from judge_eval.export.junit import junit
     from judge_eval.export.pull_request import pull_request_comment
-    from judge_eval.views.run import remarks_of
+    from judge_eval.views.run_remarks import remarks_of
 
     if output.suffix.lower() == ".xml":
         text = junit(checks, [] if run is None else remarks_of(run.manifest), fault)

@@ -9,7 +9,7 @@ import pytest
 
 from judge_eval.pages.report import store_at
 from judge_eval.schema import NO_REASON
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.browsing import filtered, shoot
 from tests.support.deciding import RESTS, cascaded, decided
 from tests.support.reports import compare_report, run_report

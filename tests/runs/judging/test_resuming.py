@@ -20,7 +20,7 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run_files import MANIFEST, TAKEN
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
-from judge_eval.views.run import took
+from judge_eval.views.run_remarks import took
 from judge_eval.wire import Completion, Request, Usage
 from tests.support.command import ROOT
 from tests.support.judges import TWO, only

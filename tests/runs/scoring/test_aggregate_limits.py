@@ -3,7 +3,7 @@ from judge_eval.metrics import parse_metric
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.aggregate import aggregate
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 
 def test_an_interval_ends_where_the_metric_ends() -> None:

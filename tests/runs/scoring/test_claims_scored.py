@@ -22,7 +22,7 @@ from judge_eval.schema import BINARY
 from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
 from judge_eval.views.findings import headlines
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from tests.support.claim_fixtures import CLAIMS, TrueJudge, case_of, claim_traces
 from tests.support.command import Shell
 from tests.support.naive_claims import naive

@@ -12,7 +12,7 @@ from judge_eval.compare.options import Gates
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.scoring.aggregate import FilledColumn
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.wire import Completion
 
 METRICS = ["HitRate@5", "RR@5", "AP@5", "P@5", "NDCG@5"]

@@ -12,7 +12,7 @@ from judge_eval.errors import RefusedError
 from judge_eval.export.text import as_markdown
 from judge_eval.runs.folder.records import FailureExample
 from judge_eval.runs.judging.merge import merge
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.wire import Completion, Request
 from tests.support.replies import fields
 

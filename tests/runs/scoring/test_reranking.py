@@ -5,7 +5,7 @@ from pathlib import Path
 from judge_eval import EvalRun, Trace, import_verdicts
 from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.views.run import remarks_of
+from judge_eval.views.run_remarks import remarks_of
 
 GRADES = {"q0": [0, 1, 1], "q1": [0, 0, 0], "q2": [1, 0, None]}
 
