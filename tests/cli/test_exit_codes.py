@@ -20,6 +20,7 @@ from tests.support.canned import Canned
 from tests.support.chat_answers import completion
 from tests.support.chat_server import ChatServer
 from tests.support.command import FIXTURES, CommandResult, Shell
+from tests.support.forking import ROOT
 
 FAKE = ("--model", "fake/overlap")
 
@@ -180,6 +181,17 @@ def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert f"--resume {tmp_path} continues where it stopped" in output
     assert errors.exit_code(lambda: 3) == 3
     assert errors.exit_code(lambda: complain("x")) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "begin"),
+    [("docs/ci.md", "Exit codes: "), ("docs/agents/SKILL.md", "Exit codes: "), ("action.yml", "0 suc")],
+)
+def test_every_list_of_exit_codes_is_whole(path: str, begin: str) -> None:
+    """What CI and coding agents are told of exit codes leaves none out on which they must act."""
+    _, _, listed = (ROOT / path).read_text(encoding="utf-8").partition(begin)
+    codes = set(re.findall(r"\b\d+\b", listed[:500].partition("\n\n")[0]))
+    assert {"1", "2", "3", "4", "70", "130", "143"} <= codes
 
 
 @pytest.mark.slow
