@@ -35,6 +35,8 @@ def calibrate(
 ) -> None:
     """Choose the relevance threshold of a graded judge, and map its grades to relevance, on labels.
 
+    Of a binary judge with probabilities: the least probability that counts as relevant.
+
     With --probabilities: map the judge's probabilities to the share that people call relevant. The file
     written with -o is valid only for this model and prompt; `score RUN --calibration FILE` rejects it for
     others. A plain number (`run --relevant N`) is not checked.

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import Field
+
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.errors import DataError
@@ -49,11 +51,11 @@ class Calibration(Record):
     """What the threshold is of: of two grades with probabilities it is of these."""
     figures: dict[str, Figure]
     """Of the threshold on the held-out traces: `kappa`, `precision`, `recall`, `accuracy`."""
-    relevance: dict[str, float]
-    """The chance of relevance at each grade, never falling."""
-    brier: Figure
+    relevance: dict[str, float] = Field(default_factory=dict)
+    """The chance of relevance at each grade, never falling; empty if the threshold is of probabilities."""
+    brier: Figure | None = None
     """Mean squared error of that map on the held-out traces."""
-    brier_constant: Figure
+    brier_constant: Figure | None = None
     """The same for a constant, which the map must beat."""
     notes: tuple[Note, ...] = ()
 
@@ -128,7 +130,7 @@ def calibrate(
 ) -> Calibration:
     """Choose the relevance threshold of a run's grades and map grades to relevance, on labelled traces.
 
-    The threshold of a binary judge whose verdicts all have a probability is one of these, not of its grades. Whole
+    The threshold of a binary judge whose verdicts all have a probability is one of these, and nothing is mapped. Whole
     traces, or whole clusters of them (the run's `intervals.cluster`), are split at random; nothing is
     ever measured on what it was fitted to. Where the server told probabilities, the map is of the expected
     grade, which is finer.
@@ -154,15 +156,23 @@ def calibrate(
     if scale.binary and not by_probability:
         notes.insert(0, Note(kind="binary judge"))
     finer = sample.expected
-    if finer is not None:
+    if by_probability:
+        notes.append(Note(kind="by probability"))
+    elif finer is not None:
         notes.append(Note(kind="expected grades"))
     split: dict[str, Any] = {"held_out": held_out, "seed": seed}
     graded = sure if by_probability else sample.grades
+    mapped: dict[str, Any] = {}
     choice: dict[str, Any] = {"objective": objective, "between": by_probability}
     try:
         chosen = calibrate_threshold(graded, sample.human, sample.units, **choice, **split)
-        scores = sample.grades if finer is None else finer
-        fitted = calibrate_isotonic(scores, sample.human, sample.units, **split)
+        if not by_probability:
+            fitted = calibrate_isotonic(finer or sample.grades, sample.human, sample.units, **split)
+            mapped = {
+                "relevance": {str(grade): float(fitted.apply([float(grade)])[0]) for grade in scale.grades},
+                "brier": fitted.brier,
+                "brier_constant": fitted.brier_constant,
+            }
     except ValueError as error:
         raise DataError(f"cannot calibrate: {error}") from None
     names: tuple[Literal["kappa", "precision", "recall", "accuracy"], ...] = (
@@ -182,10 +192,8 @@ def calibrate(
         threshold=chosen.threshold,
         of="probability" if by_probability else "grade",
         figures={name: getattr(chosen, name) for name in names},
-        relevance={str(grade): float(fitted.apply([float(grade)])[0]) for grade in scale.grades},
-        brier=fitted.brier,
-        brier_constant=fitted.brier_constant,
         notes=tuple(notes),
+        **mapped,
     )
 
 

@@ -20,14 +20,14 @@ def calibration_view(fit: Calibration) -> View:
         f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:",
     )
     figures = ((name, figure.text) for name, figure in fit.figures.items())
-    grades = make_table("grades", ["grade", ("relevance", "number")], fit.relevance.items())
-    brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
-    sections = (
-        Section("title", _sentences(title)),
-        Section("figures", (make_table("figures", ["figure", "held out"], figures),)),
-        Section("grades", (grades, *_end(brier, notes=fit.notes))),
-    )
-    return View("calibration", sections)
+    table = make_table("figures", ["figure", "held out"], figures)
+    if fit.brier is None or fit.brier_constant is None:
+        parts = [Section("figures", (table, *_end(notes=fit.notes)))]
+    else:
+        grades = make_table("grades", ["grade", ("relevance", "number")], fit.relevance.items())
+        brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
+        parts = [Section("figures", (table,)), Section("grades", (grades, *_end(brier, notes=fit.notes)))]
+    return View("calibration", (Section("title", _sentences(title)), *parts))
 
 
 def probabilities_view(fit: FittedProbabilities, method: str | None) -> View:

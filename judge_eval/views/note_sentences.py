@@ -161,6 +161,7 @@ _SENTENCES: Final[dict[NoteKind, str | Callable[[Note], str]]] = {
         f"probabilities ({WITH_CONFIDENCE})"
     ),
     "clusters": "traces of one cluster are not split; the counts of traces are counts of clusters",
+    "by probability": "--probabilities maps the probabilities to relevance",
     "expected grades": "the map uses expected grades from the server's probabilities",
     "no gain": "there is no evidence yet that the map is better than the judge's own probabilities",
     "no probability": "{count} verdicts on labelled chunks have no probability and were left out",
