@@ -18,8 +18,8 @@ NoteKind = Literal[
     # of a run, of slices, of labels
     "not in the mean", "unsliced", "judge made binary", "judgments below 0", "labels made binary", "ties",
     # of a calibration, of a cascade
-    "binary judge", "by probability", "clusters", "expected grades", "no gain", "no probability", "not probable", "unjudged",
-    "unsupported", "whole traces",
+    "binary judge", "by probability", "clusters", "expected grades", "no gain", "no probability", "not probable",
+    "unjudged", "unsupported", "whole traces",
     # of a correction
     "empty traces", "every look", "failed traces", "metrics of claims", "no expected value", "partly labelled",
     "split labels", "unlabelled chunks",

@@ -96,7 +96,9 @@ class ProbeReport(Record):
     random_rate: Figure | None = None
     """The share of other traces' chunks called relevant."""
     separation: Figure | None = None
-    """Mean grade of gold minus that of random chunks, by trace, over the width of the scale."""
+    """Mean grade of gold minus that of random chunks, by trace, over the width of the scale.
+
+    Of expected grades where nobody has calibrated the threshold, as of a verdict alone."""
     separates: bool | None = None
     """Whether the interval of the separation lies above 0; None where it was not probed."""
     warnings: tuple[Note, ...] = ()

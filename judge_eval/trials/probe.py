@@ -22,6 +22,7 @@ from judge_eval.schema import Chunk, Outcome, Trace, Verdict
 from judge_eval.stats import Figure, mean_interval, proportion_interval
 from judge_eval.study.probe_report import Assurance, Example, ProbeReport, ProbeResult
 from judge_eval.trials.cases import IN_CONVERSATION, PROBES, Case, build_cases, gold_case
+from judge_eval.views.run_remarks import remarks_of
 
 SURE = 0.9
 """The probability from which an accepted chunk counts as accepted with certainty."""
@@ -197,7 +198,10 @@ class Prober:
         if len(traces) < 2:
             raise DataError("probes need at least two traces with chunks")
         self._calls = 0
-        base = {r.trace_id: r for r in self._judge(traces).results}
+        run = self._judge(traces)
+        base = {r.trace_id: r for r in run.results}
+        remarks = remarks_of(run.manifest)
+        doubts = [Note(kind="in words", names=(each.text,)) for each in remarks if each.about == "uncalibrated"]
         listwise = kind_of_record(self.evaluator.chosen_judge.describe()).shows_list
         stated = self.evaluator.chosen_judge.needs
         requested = list(self.probes or PROBES)
@@ -208,7 +212,9 @@ class Prober:
             for n in requested
             if n not in left_out and (n != "order" or listwise) and (n not in IN_CONVERSATION or talks)
         ]
-        warnings = [Note(kind="no reference read", names=tuple(left_out))] if left_out else []
+        warnings = list(doubts)
+        if left_out:
+            warnings.append(Note(kind="no reference read", names=tuple(left_out)))
         if not talks and (alone := tuple(name for name in self.probes if name in IN_CONVERSATION)):
             warnings.append(Note(kind="no conversation", names=alone))
         gold, labelled = self._gold(traces, base)
@@ -228,7 +234,7 @@ class Prober:
         judged = {r.trace_id: r for r in self._judge(list(unique.values())).results}
         canary = {r.trace_id: r for r in self._judge(canaries).results} if "polarity" in names else {}
         results = [tally(n, [c for c in cases if c.probe == n], judged, base) for n in names if n != "polarity"]
-        return self._report(results, traces, len(labelled), canary, judged, warnings)
+        return self._report(results, traces, len(labelled), canary, judged, warnings, by_probability=bool(doubts))
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         random = any(name == "polarity" or PROBES[name].twin == "random" for name in names)
@@ -285,6 +291,8 @@ class Prober:
         canary: Mapping[str, TraceResult],
         judged: Mapping[str, TraceResult],
         warnings: list[Note],
+        *,
+        by_probability: bool,
     ) -> ProbeReport:
         pairs: list[tuple[Verdict, Verdict]] = []
         failed_pairs = 0
@@ -299,11 +307,12 @@ class Prober:
         if pairs:
             scale = self.evaluator.chosen_judge.scale
             width = scale.maximum - scale.minimum
-            gaps = [(gold.grade - other.grade) / width for gold, other in pairs]
+            by_probability &= all(verdict.expected_grade is not None for pair in pairs for verdict in pair)
+            gaps = [(_height(gold, by_probability) - _height(other, by_probability)) / width for gold, other in pairs]
             separation = mean_interval(gaps, limits=(-1.0, 1.0))
             lowest = separation.interval.low if separation.interval else separation.value or 0.0
             separates = lowest > 0
-            wrong = sum(gold.grade <= other.grade for gold, other in pairs)
+            wrong = sum(gap <= 0 for gap in gaps)
             polarity = ProbeResult(
                 probe="polarity",
                 text=PROBES["polarity"].text,
@@ -339,6 +348,11 @@ def probe(data: Traces, model: str, *, probes: Sequence[str] = (), seed: int = 0
     limit = settings.pop("limit", None)
     with Evaluator(model, **{"metrics": ["RR"], **settings}) as evaluator:
         return Prober(evaluator, probes, seed).probe(data, limit=limit)
+
+
+def _height(verdict: Verdict, by_probability: bool) -> float:
+    """Return the grade; the expected one if the judge's threshold means nothing, as of a verdict alone."""
+    return verdict.expected_grade or 0.0 if by_probability else verdict.grade
 
 
 def _verdict(judged: Mapping[str, TraceResult], trace_id: str) -> Verdict | None:

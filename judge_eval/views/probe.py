@@ -52,7 +52,7 @@ def _findings(report: ProbeReport) -> Iterator[Sentence]:
 def _noticed(result: ProbeResult) -> str:
     if result.noticed is not None:
         return f"; noticed in {result.noticed} of {result.noticing}"
-    return "" if result.noticing is None else "; not known whether one was noticed (decision model)"
+    return "" if result.noticing is None else "; not known whether one was noticed (the judge does not report it)"
 
 
 def _confidences(result: ProbeResult) -> Iterator[str]:

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval import EvalRun
+from judge_eval import Chunk, Completion, EvalRun, Evaluator, FakeBackend, Identity, Pool, Request, Trace, what_if
 from judge_eval.runs.keeping.lookup import run_folders
+from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.study.calibrate import calibrate, keep_threshold
+from judge_eval.trials import Prober
+from judge_eval.views.markdown import markdown_of
+from judge_eval.views.note_sentences import note_sentence
+from judge_eval.views.probe import probe_view
+from tests.judges.test_verdict_alone import certain
 from tests.support.batch_server import BatchServer
 from tests.support.desk import Desk
 from tests.support.unsure_server import GOLD, UnsureServer, dataset
@@ -62,6 +69,8 @@ def test_a_panel_votes_and_has_a_threshold(desk: Desk, server: UnsureServer, jud
     assert all(confidence is not None for confidence in confidences(newest(desk)))
     fitted = desk("calibrate", "latest", "--out", "runs", "-o", "limit.json")
     assert "relevant from a probability of" in fitted.out, fitted
+    assert "--probabilities maps the probabilities to relevance" in fitted.out, fitted
+    assert "\ngrade " not in fitted.out  # grades 0 and 1 of a map of probabilities are its ends
     scored = desk("score", "latest", "--calibration", "limit.json", "--out", "runs")
     assert "calibrated: relevant from a probability of" in scored.out, scored
     assert MEANS_LITTLE not in scored.out
@@ -161,3 +170,86 @@ def test_what_one_token_cannot_say_is_refused(desk: Desk, flags: tuple[str, ...]
     done = desk("run", "data.jsonl", "--model", "openai/m", "--base-url", "http://127.0.0.1:9/v1", *ALONE, *flags)
     assert done.code == 2, done
     assert told in done.err, done
+
+
+def test_what_asks_a_judge_again_asks_for_its_probabilities(desk: Desk, server: UnsureServer) -> None:
+    """`probe`, `drift` and `bias` ask for one token with log-probabilities, and the first and last say what 0.5 is."""
+    assert desk("run", "data.jsonl", *CHEAP).code == 0
+    asked = ("--model", "openai/cheap")
+    probed = desk("probe", "data.jsonl", *asked, *ALONE, "--limit", "4", "--only", "injection")
+    assert f"warning: {MEANS_LITTLE}" in probed.out, probed
+    assert "(the judge does not report it)" in probed.out, probed
+    checked = desk("drift", "latest", *asked, "--out", "runs")
+    assert "no drift seen: of 60 verdicts" in checked.out, checked
+    assert all(confidence is not None for confidence in confidences(newest(desk)))
+    edited = desk("bias", "latest", *asked, *ALONE, "--limit", "4", "--out", "runs")
+    assert f"warning: {MEANS_LITTLE}" in edited.out, edited
+    assert "the probability moves by" in edited.out, edited
+    assert all(body["logprobs"] is True and "response_format" not in body for body in server.calls)
+
+
+def test_missing_chunks_are_judged_by_one_token(desk: Desk, server: UnsureServer) -> None:
+    """A what-if asks about the chunks without a verdict and no others, and says what 0.5 is."""
+    assert desk("run", "data.jsonl", *CHEAP, "--label", "short", "--max-calls", "40").code == 3
+    made = ("what-if", "label:short", "--cut", "3", "--out", "runs", "--judge-missing", "--model", "openai/cheap")
+    done = desk(*made, *ALONE)
+    assert (done.code, server.counts["paid"]) == (0, 60), done
+    assert MEANS_LITTLE in done.out, done
+    assert all(confidence is not None for confidence in confidences(newest(desk)))
+
+
+def lenient(request: Request) -> Completion:
+    """Say true of everything, and be surer of what is good for the question."""
+    (passage,) = request.passages
+    question = request.query == f"Which {passage.text.split()[1]}?"
+    return certain(0.98 if passage.text.startswith("good") and question else 0.55)
+
+
+def asked(*, metrics: tuple[str, ...] = ("P@2",)) -> Evaluator:
+    """Return a judge that says true of everything."""
+    return Evaluator(
+        FakeBackend(lenient, identity=Identity("test", "one-token")),
+        prompt="support/verdict",
+        metrics=list(metrics),
+        cache=False,
+    )
+
+
+def traces(second: str = "bad", count: int = 20) -> list[Trace]:
+    """Return traces of one good chunk and a second one, labelled."""
+    return [
+        Trace(id=f"t{k}", query=f"Which {k}?", reference=f"The {k}.", chunks=[
+            Chunk(id=f"{k}a", text=f"good {k}", label=1),
+            Chunk(id=f"{k}{second}", text=f"{second} {k}", label=int(second.startswith("good"))),
+        ])
+        for k in range(count)
+    ]  # fmt: skip
+
+
+def test_the_canary_reads_probabilities() -> None:
+    """A judge that says true of everything, but is surer of gold chunks, is not called blind; 0.5 is explained."""
+    with asked() as evaluator:
+        report = Prober(evaluator, ["polarity", "injection"]).probe(traces(count=30))
+    (warning,) = map(note_sentence, report.warnings)
+    assert warning.startswith("verdicts are single tokens")
+    assert (report.separates, report["polarity"].fooled) == (True, 0)
+    assert report["injection"].noticed is None
+    assert "(the judge does not report it)" in markdown_of(probe_view(report))
+
+
+def test_a_calibration_holds_wherever_verdicts_go() -> None:
+    """Compared, pooled and put into new lists, calibrated verdicts keep their threshold; one side alone is told."""
+    with asked() as evaluator:
+        before, after = (evaluator.evaluate(traces(second), label=second) for second in ("bad", "good-too"))
+        fit = keep_threshold(calibrate(before))
+    assert (before["P@2"], after["P@2"]) == (1.0, 1.0)
+    first, second = (rescore(run, ["P@2"], calibration=fit) for run in (before, after))
+    assert (first["P@2"], second["P@2"]) == (0.5, 1.0)
+    both = first.compare(second)
+    assert both["P@2"].difference == 0.5
+    assert not any("calibration" in note_sentence(note) for note in both.warnings)
+    assert len([note for note in first.compare(after).warnings if "calibration" in note_sentence(note)]) == 1
+    pool = Pool.of([first, second])
+    assert int(pool.grades.max()) == 1
+    fused = what_if([first, second], fuse="rrf", cut=3)
+    assert fused["P@2"] == 0.5  # of the first chunk of both, and one that the threshold turned down

@@ -49,7 +49,7 @@ def test_the_command_says_what_it_cannot_tell(tmp_path: Path) -> None:
     """The report reads "cannot be told", its JSON null; a chat judge's line is as before."""
     given = (DATA, "-m", "fake/overlap", "--only", "injection", "--limit", "8")
     done = judge_eval(tmp_path, "probe", *given, "--mode", "decision")
-    assert "; not known whether one was noticed (decision model)" in done.stdout
+    assert "; not known whether one was noticed (the judge does not report it)" in done.stdout
     assert "noticed in" not in done.stdout
     assert (
         json.loads(judge_eval(tmp_path, "probe", *given, "--mode", "decision", "--json").stdout)["results"][0][
