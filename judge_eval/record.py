@@ -144,7 +144,10 @@ class Record(BaseModel):
 
     def replace(self, **fields: Any) -> Self:
         """Return the record with other values of some fields, which are not checked."""
-        return self.model_copy(update=fields)
+        made = self.model_copy(update=fields)
+        for name in made.__dict__.keys() - type(self).model_fields.keys():  # what was computed of the old values
+            del made.__dict__[name]
+        return made
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

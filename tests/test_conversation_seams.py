@@ -13,7 +13,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.compare.gate import check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.data.claimfiles import ClaimsFile, read_claims
-from judge_eval.errors import DataError, RunError
+from judge_eval.errors import DataError, RefusedError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.inspect_log import inspect_log
 from judge_eval.export.tables import trace_rows
@@ -21,6 +21,8 @@ from judge_eval.llm.backend import Identity
 from judge_eval.llm.local.classifier import Classifier
 from judge_eval.pages.blind import blind_card
 from judge_eval.pages.card import card_page
+from judge_eval.pages.rows import Table, row_of
+from judge_eval.pages.runpage import failed_verdicts
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.scoring import score_pool
 from judge_eval.runs.columns.verdict_table import table_from
@@ -268,10 +270,25 @@ def test_agreement_counts_the_chunks_of_unanswerable_questions() -> None:
         asked = evaluator.evaluate(rows)
     assert asked.aggregates["AP@5"].n == 2
     assert agree(asked, None).n == 6
-    silent = judged(
-        *rows
-    )  # a prompt that needs a reference asks nobody about the first: its labels stand without a verdict
-    assert (agree(silent, None).n, agree(silent, None).failed) == (4, 2)
+    silent = judged(*rows)  # a prompt that needs a reference asks nobody about the first: none of its verdicts failed
+    assert (agree(silent, None).n, agree(silent, None).failed) == (4, 0)
+    failing = FakeBackend.table({("q1", "c"): RefusedError("no")}, default={"verdict": False})
+    with Evaluator(failing, cache=False) as evaluator:
+        some = evaluator.evaluate(rows)
+    assert (agree(some, None).n, agree(some, None).failed) == (3, 1)
+
+
+def test_nobody_is_asked_is_no_failure_of_a_row_and_nothing_to_label() -> None:
+    """The list of traces, its filter and the page agree; people label what has verdicts."""
+    chunks = [{"id": "c", "text": "Closed."}]
+    silent = judged(*(talk(f"q{k}", "x", chunks=chunks, answerable=k != 0) for k in range(3)))
+    table = Table(silent)
+    assert [row.failed for row in table.rows] == [row_of(each, scale_of(silent)).failed for each in silent.results]
+    assert [row.failed for row in table.rows] == [0, 0, 0]
+    assert failed_verdicts(table)["count"] == 0
+    assert {each.result.trace_id for each in choose_traces(silent, 2)} == {"q1", "q2"}
+    with pytest.raises(DataError, match="2 traces of this run can be labelled"):
+        choose_traces(silent, 3)
 
 
 def test_a_pool_joins_what_two_wordings_found() -> None:

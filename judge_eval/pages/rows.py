@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.comparison import Change
-from judge_eval.errors import NO_FAILURE
 from judge_eval.runs.columns.table_reader import AnyResult, verdict_table
-from judge_eval.runs.columns.verdict_table import WHYS, VerdictTable, id_hashes
+from judge_eval.runs.columns.verdict_table import VerdictTable, id_hashes
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -216,7 +215,7 @@ class Table:
     @property
     def failed(self) -> NDArray[np.bool_]:
         """Which chunks were to have a verdict and have none."""
-        return np.asarray((self.columns.grades < 0) & (self.columns.grades != -1 - WHYS.index(NO_FAILURE)))
+        return self.columns.failed
 
     @property
     def off(self) -> NDArray[np.bool_]:

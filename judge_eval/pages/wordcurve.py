@@ -41,7 +41,7 @@ def curve_svg(cuts: CutsFound) -> str:
         _steps(points, x, low, lambda p: p.difference, "change"),
         _text(_WIDTH - 24, high(points[-1].baseline) + sides[0], "A"),
         _text(_WIDTH - 24, high(points[-1].candidate) + sides[1], "B"),
-        _text(_LEFT, _HEIGHT + 14, "0") + _text(_WIDTH - 70, _HEIGHT + 14, f"{most:,} words"),
+        _text(_LEFT, _HEIGHT + 14, "0") + _text(_WIDTH - 34, _HEIGHT + 14, f"{most:,} words", "end"),
     ]  # fmt: skip
     if cuts.headline is not None:
         parts.append(_line(x(cuts.budget), 4, x(cuts.budget), _HEIGHT + _GAP + _LOW, "budget"))
@@ -68,5 +68,5 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>'
 
 
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x}" y="{y}">{text}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'

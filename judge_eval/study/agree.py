@@ -57,7 +57,7 @@ class Agreement(Record):
     """Chunks with both."""
     traces: int
     failed: int = 0
-    """Labelled chunks without a verdict; they are in no figure."""
+    """Labelled chunks whose verdict failed; they are in no figure."""
     unlabelled: int = 0
     elsewhere: int = 0
     """Labels of chunks that the run does not hold."""

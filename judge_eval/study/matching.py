@@ -138,7 +138,7 @@ class Pairs:
     scale: Scale
     """The common scale, with the threshold of the labels."""
     failed: int
-    """Labelled chunks without a verdict."""
+    """Labelled chunks without a verdict, but for those of unanswerable questions, of which nobody was asked."""
     unlabelled: int
     """Verdicts without a label."""
     elsewhere: int
@@ -221,7 +221,7 @@ def match_labels(
         human=labelled_so if same else (labelled_so >= theirs.relevant).astype(np.int8),
         rows=verdicts.rows[both],
         scale=theirs if same else BINARY,
-        failed=int((labelled & ~judged).sum()),
+        failed=int((labelled & verdicts.failed).sum()),
         unlabelled=int((judged & ~labelled).sum()),
         elsewhere=elsewhere,
         notes=tuple(notes),

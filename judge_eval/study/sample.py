@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from judge_eval.errors import DataError
+from judge_eval.errors import NO_FAILURE, DataError
 from judge_eval.files import csv_text
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
@@ -93,7 +93,7 @@ def choose_traces(
         DataError: There are fewer traces than asked for.
     """
     shut = set(without)
-    results = [r for r in run.results if r.outcomes and not (r.failed and r.judgment.open) and r.trace_id not in shut]
+    results = [r for r in run.results if _can_be_labelled(r) and r.trace_id not in shut]
     if not 0 < size <= len(results):
         raise DataError(f"{size} traces were requested; {len(results)} traces of this run can be labelled")
     if by == "cluster":
@@ -223,3 +223,9 @@ def _safe(row: dict[str, str]) -> dict[str, Any]:
                 "write .jsonl instead"
             )
     return {name: safe_cell(value) for name, value in row.items()}
+
+
+def _can_be_labelled(result: TraceResult) -> bool:
+    """Tell whether a trace has verdicts to hold labels against, and no open ones: nobody is asked about some traces."""
+    asked = any(outcome.kind == "verdict" or outcome.why != NO_FAILURE for outcome in result.outcomes)
+    return asked and not (result.failed and result.judgment.open)

@@ -13,7 +13,7 @@ from judge_eval.errors import NEVER_ASKED, ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
-from judge_eval.judges.judge import OnRoute, judges_chunks_alone, stages_asked
+from judge_eval.judges.judge import OnRoute, asks_nobody, judges_chunks_alone, stages_asked
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.journal import cluster_of
@@ -329,6 +329,8 @@ class PairedPilot:
         return chunk.label if self.labels is None else self.labels.grades.get((trace.id, chunk.id))
 
     def _candidates(self, trace: Trace) -> list[Chunk]:
+        if any(asks_nobody(judge, trace) for judge in self._judges.values()):
+            return []
         chunks = [chunk for chunk in trace.chunks if not chunk.is_blank]
         if self.target == "labels":
             chunks = [chunk for chunk in chunks if self._label(trace, chunk) is not None]
@@ -337,15 +339,7 @@ class PairedPilot:
     def _spot(self, trace: Trace) -> Trace:
         draws = random.Random(f"{self.seed} {trace.id}")  # noqa: S311  a sample, not a secret
         chunk = draws.choice(self._candidates(trace))
-        return Trace(
-            id=trace.id,
-            query=trace.query,
-            reference=trace.reference,
-            answer=trace.answer,
-            chunks=(chunk.model_copy(update={"label": self._label(trace, chunk)}),),
-            tags=trace.tags,
-            metadata=trace.metadata,
-        )
+        return trace.replace(chunks=(chunk.replace(label=self._label(trace, chunk)),), relevant_total=None)
 
 
 def _relabelled(trace: Trace, spot: Trace) -> Trace:

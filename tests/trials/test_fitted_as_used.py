@@ -140,3 +140,19 @@ def test_a_failure_of_the_drawn_chunk_alone_stops_the_fit(tmp_path: Path) -> Non
         assert failed == sum(chunk_id == "c4" for chunk_id in drawn.chunks.values())
         with pytest.raises(RunError, match=f"no verdict on {failed} of 100"):
             pilot.fit(drawn, runs)
+
+
+def test_the_drawn_chunks_keep_their_conversation_and_have_an_answer() -> None:
+    """Both judges are shown the turns; a question that nothing answers, about which nobody is asked, is not drawn."""
+    turns = [{"role": "user", "content": "When do you open?"}, {"role": "assistant", "content": "At nine."}]
+    rows = [
+        trace.replace(history=Trace.parse({"query": "x", "history": turns, "chunks": []}).history, answerable=n > 0)
+        for n, trace in enumerate(traces(6))
+    ]
+    assert all(trace.digest for trace in rows)
+    with Evaluator(models(), judge=Cascade(Decision(), Pointwise(), None), cache=False, metrics=["RR"]) as evaluator:
+        drawn = PairedPilot(evaluator, NAMES).draw(rows)
+    assert (len(drawn.spots), drawn.eligible) == (5, 5)
+    for trace, spot in zip(drawn.traces, drawn.spots, strict=True):
+        assert (spot.history, spot.conversation) == (trace.history, trace.conversation)
+        assert spot.digest == Trace.parse(spot.model_dump()).digest != trace.digest

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from judge_eval.conversation import with_history
 from judge_eval.digest import digest_parts
-from judge_eval.errors import Why
+from judge_eval.errors import NO_FAILURE, Why
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.folder.journal import AskedTrace, cluster_of
 from judge_eval.runs.folder.lines import ResultLine, TraceLine
@@ -32,6 +32,7 @@ Codes: TypeAlias = NDArray[np.int32]
 
 WHYS: Final = get_args(Why)
 """Why there is no verdict, in the order of its codes in `VerdictTable.grades`: -1, -2, ...; new ones come last."""
+_NO_FAILURE: Final = -1 - WHYS.index(NO_FAILURE)
 NO_LABEL: Final = -1
 _NAN: Final = float("nan")
 
@@ -99,6 +100,11 @@ class VerdictTable:
     def probabilities(self) -> NDArray[np.float64]:
         """The judge's probability that each chunk is relevant, NaN where it told none."""
         return self.likely if self.likely.size else np.full(self.grades.size, np.nan)
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which chunks have no verdict though somebody was to be asked."""
+        return np.asarray((self.grades < 0) & (self.grades != _NO_FAILURE))
 
     def per_trace(self, chunks: NDArray[np.bool_]) -> Places:
         """Count the chunks of each trace of which something holds."""

@@ -76,11 +76,12 @@ def reranker_gain(run: Run) -> RerankerGain | None:
     before, after = Index(names, cluster), Index(names, cluster)
     dropped: list[tuple[str, str]] = []
     relevant = unknown = failed = 0
-    both = ((result, ranks) for result in run.results if (ranks := ranks_after(result)) is not None)
+    answered = (result for result in run.results if result.trace.answerable is not False)
+    both = ((result, ranks) for result in answered if (ranks := ranks_after(result)) is not None)
     for block in blocks(both, _BLOCK):
         for result, ranks in block:
             before.add(result, 0, 0)
-            failed += any(outcome.kind != "verdict" for outcome in result.outcomes)
+            failed += result.failed > 0
             for rank, outcome in zip(ranks, result.outcomes, strict=True):
                 is_relevant = outcome.kind == "verdict" and outcome.grade >= scale.relevant
                 relevant += is_relevant

@@ -51,3 +51,16 @@ def test_which_traces_count_does_not_depend_on_verdicts() -> None:
     sentence = getattr(section.blocks[0], "text", "")
     assert "it dropped 1 of 4 relevant chunks (q1: q1-2) and 1 without a verdict" in sentence
     assert "4 traces, 3 with failed verdicts" in sentence
+
+
+def test_unanswerable_questions_are_in_no_mean_of_a_reranker() -> None:
+    """They are counted neither among its traces, nor as failed, nor with what it dropped."""
+    chunks = [
+        {"id": "x", "text": "x", "metadata": {"reranked": 0}},
+        {"id": "y", "text": "y", "metadata": {"reranked": 1}},
+    ]
+    traces = [Trace.parse({"id": q, "query": q, "chunks": chunks, "answerable": q != "q0"}) for q in ("q0", "q1", "q2")]
+    grades = {(q, chunk): int(chunk == "x") for q in ("q0", "q1", "q2") for chunk in ("x", "y")}
+    gain = reranker_gain(import_verdicts(grades, traces, metrics=["P@2"]))
+    assert gain is not None
+    assert (gain.traces, gain.failed, gain.relevant, gain.n_dropped, gain.open) == (2, 0, 2, 2, 0)
