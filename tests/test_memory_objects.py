@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -177,6 +178,9 @@ def test_a_dataset_without_rows_is_empty(data: Any) -> None:
         evaluate(data, "fake/overlap", cache=False)
 
 
+NEEDS_PYARROW = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")
+
+
 class Iterated(SimpleNamespace):
     """A document whose fields can be gone through, as those of a pydantic model can."""
 
@@ -190,7 +194,7 @@ class Iterated(SimpleNamespace):
         (Iterated(page_content="We open."), "^is a retrieved document without its question"),
         ('[{"query": "When?"}]', "^is a text, and no file has this name; give what it holds, such as `json.loads"),
         ('{"query": "When?"}\n{"query": "Where?"}', "^is a text, and no file has this name"),
-        (Arrow(), "^is an Arrow: cannot be read as a table"),
+        pytest.param(Arrow(), "^is an Arrow: cannot be read as a table", marks=NEEDS_PYARROW),
     ],
     ids=["document", "json", "lines", "arrow"],
 )
