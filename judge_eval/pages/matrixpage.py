@@ -44,10 +44,22 @@ class MatrixRow:
     id: str
     query: str
     tags: tuple[str, ...]
-    cells: tuple[JSON | None, ...]
+    rows: tuple[TraceRow | None, ...]
     """By run; None if the run does not have the trace."""
     scores: tuple[tuple[float | None, ...], ...]
     """By metric: by run."""
+    names: tuple[str, ...]
+    """The metrics."""
+
+    @property
+    def cells(self) -> tuple[JSON | None, ...]:
+        """What a page shows of each run."""
+        return tuple(None if row is None else self._cell(run, row) for run, row in enumerate(self.rows))
+
+    def _cell(self, run: int, row: TraceRow) -> JSON:
+        cell: JSON = {"strip": row.strip[:STRIP], "off": row.off[:STRIP], "ranks": len(row.strip)}
+        cell["scores"] = {name: values[run] for name, values in zip(self.names, self.scores, strict=True)}
+        return {**cell, "id": row.id} if row.id != self.id else cell
 
     def spread(self, metric: int) -> float:
         """Return how far apart the runs are; below 0 where fewer than two have a value."""
@@ -140,17 +152,10 @@ class SeveralRuns:
                 id=first.id,
                 query=first.query,
                 tags=tuple(dict.fromkeys(tag for row in rows if row for tag in row.tags)),
-                cells=tuple(
-                    None if row is None else self._cell(row, first.id, [value[run] for value in values])
-                    for run, row in enumerate(rows)
-                ),
+                rows=tuple(rows),
                 scores=values,
+                names=self.names,
             )
-
-    def _cell(self, row: TraceRow, known_as: str, values: list[float | None]) -> JSON:
-        cell: JSON = {"strip": row.strip[:STRIP], "off": row.off[:STRIP], "ranks": len(row.strip)}
-        cell["scores"] = dict(zip(self.names, values, strict=True))
-        return {**cell, "id": row.id} if row.id != known_as else cell
 
     def slices(self, by: Sequence[SliceBy] = ()) -> str:
         """Return how each metric changes from the first run to each other one, by slice, as HTML."""
@@ -287,7 +292,7 @@ def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[Matrix
         run = int(by)
 
         def place(row: MatrixRow) -> tuple[bool, float]:
-            value = row.scores[metric][run] if row.scores and run < len(row.cells) else None
+            value = row.scores[metric][run] if row.scores and run < len(row.rows) else None
             return value is None, value or 0.0
 
         return sorted(rows, key=place)

@@ -2,6 +2,7 @@
 
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
@@ -175,7 +176,7 @@ class Table:
     """Where each row's trace stands among the results."""
     columns: VerdictTable = field(init=False)
     texts: list[tuple[str, str]] = field(init=False, default_factory=list, repr=False)
-    """Ids and questions of all traces, in order; empty if they are not at hand."""
+    """Ids and questions of all traces, in order; empty if they are not at hand, or the rows hold them."""
     scale: Scale = field(init=False)
 
     def __post_init__(self) -> None:
@@ -191,6 +192,7 @@ class Table:
             self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
             return
         self.take(range(len(self.columns)))
+        self.texts.clear()  # the rows hold them all
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -225,13 +227,13 @@ class Table:
         return np.asarray(self.labelled & differs)
 
     def strips(self, places: Sequence[int]) -> list[str]:
-        """Draw some traces, told by their places among all: a sign a rank."""
+        """Draw some traces, told by their places among all: a sign a rank; equal ones are one object."""
         relevant = self.scale.relevant
         table = [sign_of(grade, grade >= relevant) if grade >= 0 else "!" for grade in range(-128, 128)]
         signs = np.frombuffer("".join(sign[:1] for sign in table).encode(), dtype=np.uint8)
         drawn = signs[self.columns.grades.astype(np.int64) + 128].tobytes().decode()
         starts = self.columns.starts
-        return [drawn[starts[place] : starts[place + 1]] for place in places]
+        return [sys.intern(drawn[starts[place] : starts[place + 1]]) for place in places]
 
     def take(self, places: Sequence[int]) -> None:
         """Hold the rows of these traces, and no others."""
@@ -242,7 +244,7 @@ class Table:
         results = self.run.results
         plain = Run(self.run.manifest, results.plain) if isinstance(results, Labelled) else self.run
         asked = plain.questions(np.array(self.places, dtype=np.int64))
-        self.rows = self.rows_of(self.places, ((each.id, each.query) for each in asked))
+        self.rows = self.rows_of(self.places, ((each.id, short_query(each.query)) for each in asked))
 
     def _take(self, result: AnyResult) -> None:
         """Keep what rows show of a result, while the table is made."""
@@ -260,8 +262,8 @@ class Table:
         return [
             TraceRow(
                 position=int(table.positions[place]),
-                id=id_,
-                query=short_query(query),
+                id=sys.intern(id_),  # the same in other runs, whose rows a page holds beside these
+                query=sys.intern(query),
                 strip=strip,
                 off=wrong,
                 scores=dict(zip(table.metrics, map(known, scores[place].tolist()), strict=True)),
@@ -278,7 +280,7 @@ class Table:
     def _signs(self, chunks: NDArray[np.bool_], places: Sequence[int]) -> list[str]:
         """Return `1` for each chunk of which something holds, else `0`, trace by trace."""
         drawn, starts = (chunks.astype(np.uint8) + ord("0")).tobytes().decode(), self.columns.starts
-        return [drawn[starts[place] : starts[place + 1]] for place in places]
+        return [sys.intern(drawn[starts[place] : starts[place + 1]]) for place in places]
 
     def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
         """Yield where some chunks stand, what they are and what came of them; the first `LISTED` of them."""

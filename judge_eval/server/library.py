@@ -241,11 +241,11 @@ class Library:
         """
         folder, manifest = self.find(run_id)
         key = ("table", folder, stamps_of(folder))
-        plain = ("plain", folder, stamps_of(folder)[:2])  # whatever labels came later
+        plain = _plain(folder)
         if not patient and not {key, plain} & self._read.keys() and plain not in self._faulty:
             run = _open(folder, manifest)
             if rowindex.is_large(run) and not rowindex.has_rows(run):
-                self._index(run_id, folder, plain)
+                self._index(run_id, folder)
         return self._once(key, lambda: self._table(folder, manifest, plain))
 
     def _table(self, folder: Path, manifest: Manifest, plain: tuple[Any, ...]) -> Table:
@@ -270,15 +270,16 @@ class Library:
         self.derived(table, "page", lambda: page)
         return table
 
-    def _index(self, run_id: str, folder: Path, plain: tuple[Any, ...]) -> NoReturn:
+    def _index(self, run_id: str, folder: Path) -> NoReturn:
         with self._lock:
             if folder not in self._indexed:
                 self._indexed[folder] = 0.0
-                threading.Thread(target=self._try_table, args=(run_id, folder, plain), daemon=True).start()
+                threading.Thread(target=self._try_table, args=(run_id, folder), daemon=True).start()
         share = self._indexed.get(folder, 1.0)
         raise IndexingError(f"the traces of this run are read for the first time: {share:.0%}")
 
-    def _try_table(self, run_id: str, folder: Path, plain: tuple[Any, ...] = ()) -> None:
+    def _try_table(self, run_id: str, folder: Path) -> None:
+        plain = _plain(folder)
         try:
             table = self.table(run_id)
             self.derived(table, "page", lambda: run_page(table))
@@ -382,6 +383,10 @@ def _open(folder: Path, manifest: Manifest) -> EvalRun:
     if waits and not os.path.lexists(folder / RESULTS):
         return EvalRun(manifest, [], folder)
     return EvalRun.load(folder)
+
+
+def _plain(folder: Path) -> tuple[Any, ...]:
+    return "plain", folder, stamps_of(folder)[:2]  # whatever labels came later
 
 
 def _stamp(path: Path) -> tuple[int, int]:

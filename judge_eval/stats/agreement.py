@@ -84,11 +84,12 @@ def coincidences(ratings: npt.ArrayLike) -> tuple[Floats, Floats]:
     if np.isinf(table).any():
         raise ValueError("ratings: a rating is infinite")
     values = np.unique(table[~np.isnan(table)])
-    counts = (table.T[:, :, None] == values).sum(axis=1).astype(np.float64)
+    counts = (table.T[:, :, None] == values).sum(axis=1, dtype=np.float64)
     pairs = counts[:, :, None] * counts[:, None, :]
     diagonal = np.arange(values.size)
     pairs[:, diagonal, diagonal] -= counts
-    return pairs / np.maximum(counts.sum(axis=1) - 1, 1)[:, None, None], values
+    pairs /= np.maximum(counts.sum(axis=1) - 1, 1)[:, None, None]
+    return pairs, values
 
 
 def agreement_figures(

@@ -136,5 +136,5 @@ def _draws(groups: int, replicates: int, seed: int) -> Iterator[Floats]:
     for size in block_sizes(replicates, groups):
         drawn = rng.integers(0, groups, size=(size, groups))
         drawn += np.arange(size)[:, None] * groups
-        counts = np.bincount(drawn.ravel(), minlength=size * groups)
-        yield counts.reshape(size, groups).astype(np.float64)
+        drawn = np.bincount(drawn.ravel(), minlength=size * groups)  # the draws themselves are held no longer
+        yield drawn.reshape(size, groups).astype(np.float64)

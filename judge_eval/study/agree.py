@@ -190,8 +190,7 @@ def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 
         raise DataError("the labels use another scale than the judges; compare them in pairs")
     ratings, traces = ratings_of(runs, labels)
     return {
-        f"alpha_{level}": alpha_interval(ratings, traces.tolist(), level, seed=seed)
-        for level in get_args(MeasurementLevel)
+        f"alpha_{level}": alpha_interval(ratings, traces.data, level, seed=seed) for level in get_args(MeasurementLevel)
     }
 
 

@@ -118,7 +118,14 @@ def test_a_trace_in_full_brings_the_same_chunks_together() -> None:
     assert lines == [("a", [1, 1, None]), ("z", [None, None, 1]), ("b", [2, 2, None]), ("c", [3, 3, None])]
 
 
-ROW: dict[str, Any] = {"place": 0, "id": "q1", "query": "What is it?", "tags": ("Easy",), "cells": (None,) * 3}
+ROW: dict[str, Any] = {
+    "place": 0,
+    "id": "q1",
+    "query": "What is it?",
+    "tags": ("Easy",),
+    "rows": (None,) * 3,
+    "names": ("AP@5",),
+}
 
 
 def test_words_find_and_orders_sort() -> None:

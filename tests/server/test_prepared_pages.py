@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval.pages.derived_files import stamps_of
 from judge_eval.server import comparison_routes
 from judge_eval.server import library as module
 from judge_eval.server.library import Library
@@ -54,7 +55,7 @@ def test_the_page_of_a_run_is_prepared_when_it_has_ended(tmp_path: Path, monkeyp
 
 
 def test_a_run_that_cannot_be_read_stops_no_preparing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next run that ends is prepared all the same."""
+    """It is remembered as faulty, and the next run that ends is prepared all the same."""
     made, make = counted(module.run_page)
     monkeypatch.setattr(module, "run_page", make)
     library = Library(tmp_path)
@@ -64,6 +65,7 @@ def test_a_run_that_cannot_be_read_stops_no_preparing(tmp_path: Path, monkeypatc
     (broken.folder / "results.jsonl").unlink()
     library.listing()
     until(lambda: not library._preparing)
+    assert library._faulty == {("plain", broken.folder, stamps_of(broken.folder)[:2])}
     run = judge(rows()[:3], tmp_path)
     library.listing()
     until(lambda: [page["head"]["id"] for page in made] == [run.id])
