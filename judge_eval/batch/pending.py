@@ -123,8 +123,8 @@ BATCH_PRICE = 0.5
 class Session:
     """The judge, the cache, the traces and the replies of one step of a batch.
 
-    `options` without `base_url` and `params` take those of the settings; `metrics` are of the run that is
-    made, by default those of the settings. `online`: whether a run may request what the batch did not bring.
+    `options` without `base_url` take that of the settings, and add to their `params`; `metrics` are of the run
+    that is made, by default those of the settings. `online`: whether a run may request what the batch did not bring.
     A batch that was `begun` before keeps its prompts.
     """
 
@@ -142,9 +142,9 @@ class Session:
         options = replace(
             base,
             base_url=base.server or kept.base_url,
-            params=base.params or kept.params,
+            params={**kept.params, **base.params},
             key_env=base.key_env or kept.key_env,
-            unsupported=base.unsupported or kept.unsupported,
+            unsupported=(*dict.fromkeys((*kept.unsupported, *base.unsupported)),),
         )
         split = settings.mode == SPLIT
         prompt, mode = prompt_name(settings.prompt), settings.mode

@@ -51,6 +51,18 @@ params = { seed = 7 }
     assert b'"seed":7' in parts[0]
 
 
+def test_a_flag_adds_to_the_parameters_of_a_file(tmp_path: Path, data: Path) -> None:
+    """`--param` beside `--judge FILE` is sent with what the file sets."""
+    (tmp_path / "judge.toml").write_text('model = "openai/m"\nparams = { seed = 7 }\n')
+    with BatchServer() as server:
+        where = ("--out", tmp_path / "batch", "--base-url", server.url, "--cache", new_cache(tmp_path / "cache"))
+        call("batch", "export", data, *where, "--judge", tmp_path / "judge.toml", "--param", "top_p=0.5")
+    lines = (tmp_path / "batch" / "round-1" / "part-0001.jsonl").read_bytes().splitlines()
+    assert {(body.get("seed"), body.get("top_p")) for body in (json.loads(line)["body"] for line in lines)} == {
+        (7, 0.5)
+    }
+
+
 @pytest.mark.slow
 def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> None:
     """A server that takes no strict schema says so once; with --unsupported everything is judged."""
