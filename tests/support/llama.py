@@ -111,7 +111,7 @@ def serve(options: dict[str, Any]) -> None:
     params.cpuparams.n_threads, params.use_jinja, params.warmup = 1, True, False
     params.endpoint_slots = True
     params.cache_ram_mib = 0  # else its cache of prompts grows to gigabytes
-    for name, value in options.pop("sampling").items():
+    for name, value in options.pop("sampling", {}).items():
         setattr(params.sampling, name, value)
     for name, value in options.items():
         setattr(params, name, value)
