@@ -1,20 +1,19 @@
 """What the steps of a batch need of a server that takes batches: the connection, and what each wire adds."""
 
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import IO, Any, ClassVar, NoReturn
+from typing import IO, Annotated, Any, ClassVar, NoReturn, TypeAlias
 
+from pydantic import ConfigDict, Field
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
-from judge_eval.errors import CallError, RefusedError, TransientError
+from judge_eval.errors import CallError, DataError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client as endpoint
@@ -23,6 +22,7 @@ from judge_eval.llm.http.failures import Declined, beginning, raise_failure
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.options import MOST_BYTES
+from judge_eval.record import Record
 
 OVER = frozenset({"completed", "expired", "cancelled"})
 """States in which a batch has brought all it will."""
@@ -32,23 +32,27 @@ MARKS = ("judge_eval_file", "judge_eval_round")
 """The names of what is sent along with a batch, to find it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteBatch:
+Identifier: TypeAlias = Annotated[str, Field(pattern=r"^(\w+/)?[\w-][\w.-]{0,199}$")]
+
+
+class RemoteBatch(Record):
     """A batch at a server, in the same words for every wire."""
 
-    id: str
+    model_config = ConfigDict(strict=True)
+
+    id: Identifier
     status: str
     """`validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or `cancelled`."""
-    mark: Mapping[str, str] | None = None
+    mark: dict[str, Any] | None = None
     """What was sent along to find it again; None if the wire carries nothing."""
     requests: int = 0
     completed: int = 0
     failed: int = 0
     created: float = 0.0
     """Seconds since 1970."""
-    input_file_id: str | None = None
-    output_file_id: str | None = None
-    error_file_id: str | None = None
+    input_file_id: Identifier | None = None
+    output_file_id: Identifier | None = None
+    error_file_id: Identifier | None = None
     message: str = ""
     """Why it failed."""
 
@@ -218,17 +222,12 @@ class Remote(ABC):
         return reply
 
     def sound(self, **fields: Any) -> RemoteBatch:
-        """Make a batch of a server's values; raises `ValueError` if one is odd or contains the key."""
-        for name, value in fields.items():
-            kinds = _KINDS.get(name, (str, NoneType))
-            if not isinstance(value, kinds) or isinstance(value, bool):
-                raise ValueError(f"a batch with an odd field {name!r}")
-            if isinstance(value, str) and name != "message":
-                self.without_key(value).encode()  # half a character can be written to no file
-            if value is not None and name.endswith("id") and not _IDENT.fullmatch(value):
-                raise ValueError(f"a batch with an odd field {name!r}")
-        made = RemoteBatch(**fields)
-        return replace(made, message=beginning(made.message, self.scrub))
+        """Make a batch of a server's values; raises `DataError` or `ValueError` if one is odd or contains the key."""
+        message = beginning(fields.pop("message", ""), self.scrub)
+        made = RemoteBatch.parse({**fields, "message": message})
+        for value in (made.id, made.status, made.input_file_id, made.output_file_id, made.error_file_id):
+            self.without_key(value or "")
+        return made
 
     def without_key(self, text: Any) -> str:
         """Return a text that is stored and shown; raises `ValueError` if the server put the key into it."""
@@ -310,6 +309,7 @@ class Remote(ABC):
             raise endpoint.unreachable(error, self._timeout, place, scrub) from None
         except (
             openai.OpenAIError,
+            DataError,
             ValueError,
             TypeError,
             AttributeError,
@@ -326,10 +326,5 @@ class Remote(ABC):
             raise
 
 
-_IDENT = re.compile(r"(\w+/)?[\w-][\w.-]{0,199}")
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "id": (str,), "status": (str,), "mark": (dict, NoneType), "requests": (int,), "completed": (int,),
-    "failed": (int,), "created": (int, float), "message": (str, NoneType),
-}  # fmt: skip
 _LONGEST_KEY = 4096  # characters
 _FRESH = 600.0  # seconds for which a key is used whose end is not known

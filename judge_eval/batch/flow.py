@@ -3,18 +3,17 @@
 import hashlib
 import shutil
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, TypeAlias
 
 from judge_eval.batch.orders import remote_class
-from judge_eval.batch.pending import SPLIT, AtHand, Session, check_same, open_requests
-from judge_eval.batch.replies import strangers
+from judge_eval.batch.pending import SPLIT, KnownAnswers, Session, check_same
+from judge_eval.batch.replies import keys_of
 from judge_eval.batch.state import GIVEN, BatchSettings, Folder, Part, Round, clear, write_requests
 from judge_eval.data.options import ReadOptions
-from judge_eval.errors import ConfigError, RunError
+from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import replacing
 from judge_eval.judge_file import JudgeSpec
 from judge_eval.judges.judge import DEFAULT_PROMPT, mode_for
@@ -24,43 +23,16 @@ from judge_eval.runs.folder.records import Manifest, Tally
 from judge_eval.runs.keeping.lookup import run_folders
 from judge_eval.runs.keeping.mirror import bring_run
 from judge_eval.runs.options import Selection
+from judge_eval.safe_text import counted
 from judge_eval.settings import changing_verdicts, to_mapping
 from judge_eval.spelling import option
-from judge_eval.wire import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import brought."""
-
-    imported: int
-    """Replies that went into the cache."""
-    rejected: int
-    """Replies from which no verdict could be read; their repairs are open."""
-    open: int
-    """Distinct requests that have no answer yet."""
-    unreadable: int
-    """Lines that are not a reply."""
-    doubled: int
-    """Lines about a request that another line was about."""
-    declined: Counter[str]
-    unanswered: Counter[str]
-
-    @classmethod
-    def of(cls, session: Session, at_hand: AtHand, open_keys: set[bytes]) -> Self:
-        """Collect the counts after all open requests were visited."""
-        a, answers = at_hand, session.answers
-        counts = (answers.unreadable, answers.doubled, answers.declined, answers.unanswered)
-        return cls(a.imported, a.rejected, len(open_keys), *counts)
-
-
-def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
+def export(folder: Folder, session: Session) -> tuple[Round | None, KnownAnswers]:
     """Write the requests without a known answer, each once, into files for a server's batches."""
-    # Existing replies are cached on the way, also those of a folder that lost its `batch.json`. A round that
-    # nobody submitted is written again. The round is None if no request is open.
+    # Existing replies are cached on the way. A round that nobody submitted is written again. The round is None if no
+    # request is open.
     state = session.new_state()
-    if folder.state is None and folder.rounds:
-        folder.save(state.model_copy(update={"rounds": folder.rounds}))
     if folder.state is not None:
         check_same(folder, state)
         if waiting := under_way(folder):
@@ -74,34 +46,30 @@ def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
             rounds = rounds[:-1]
         kept = {"rounds": rounds, "run": folder.known.run, "counted": folder.known.counted}
         state = state.model_copy(update=kept)
-    at_hand, open_keys = session.at_hand(), set[bytes]()
+    known, requests = session.open_requests()
     line = remote_class(session.settings).line
-    lines = (
-        (request.trace_id, line(key, session.body(request))) for key, request in _fresh(session, at_hand, open_keys)
-    )
+    lines = ((request.trace_id, line(key, session.body(request))) for key, request in requests)
     number = state.rounds[-1].number + 1 if state.rounds else 1
     sizes = session.settings.max_requests, session.settings.max_bytes
     parts = write_requests(folder.place(number), lines, *sizes)
-    imported = Imported.of(session, at_hand, open_keys)
-    if imported.declined and parts:
+    if known.replies.declined and parts:
         clear(folder.place(number))
         raise ConfigError(
-            f"the server declined requests: {next(iter(imported.declined))}; "
+            f"the server declined requests: {next(iter(known.replies.declined))}; "
             f"`batch export` into another folder with what is unsupported as {option('unsupported')}"
         )
     done = Round(number=number, parts=tuple(parts)) if parts else None
     rounds = (*state.rounds, *([done] if done else []))
     folder.save(state.model_copy(update={"rounds": rounds}))
-    return done, imported
+    return done, known
 
 
-def bring_in(folder: Folder, session: Session) -> Imported:
+def bring_in(folder: Folder, session: Session) -> KnownAnswers:
     """Cache the existing replies, and count the requests that are still open."""
     check_same(folder, session.new_state())
-    at_hand, open_keys = session.at_hand(), set[bytes]()
-    for _ in _fresh(session, at_hand, open_keys):
-        pass
-    return Imported.of(session, at_hand, open_keys)
+    known, requests = session.open_requests()
+    deque(requests, maxlen=0)
+    return known
 
 
 def give(folder: Folder, files: Sequence[Path]) -> None:
@@ -109,7 +77,7 @@ def give(folder: Folder, files: Sequence[Path]) -> None:
     current = folder.current
     names = list(current.given)
     place = folder.place(current.number)
-    foreign_lines(folder, files)
+    check_replies(folder, files)
     for path in files:
         try:
             with path.open("rb") as file:
@@ -124,33 +92,28 @@ def give(folder: Folder, files: Sequence[Path]) -> None:
     folder.set_current(given=tuple(names))
 
 
-def foreign_lines(folder: Folder, files: Sequence[Path]) -> dict[Path, list[int]]:
-    """Return by file of replies the numbers of lines that answer no request of the batch, where known."""
+def check_replies(folder: Folder, files: Sequence[Path]) -> None:
+    """Check that every file of replies answers a request of the batch, where its requests are still there.
+
+    Raises:
+        DataError: A file answers none, such as one of another batch.
+    """
     asked = folder.asked()
-    return {} if asked is None else strangers(files, asked, remote_class(folder.known.settings).reply)
-
-
-class BatchData(NamedTuple):
-    """What a batch judges, and by which metrics."""
-
-    data: str
-    """Where the traces are."""
-    reading: ReadOptions
-    selection: Selection
-    metrics: tuple[str, ...] = ()
-
-
-class FileSizes(NamedTuple):
-    """What a file of requests may hold at most."""
-
-    requests: int
-    bytes: int
+    known = None if asked is None else set(asked)
+    for path in files if known is not None else ():
+        keys = keys_of(path, remote_class(folder.known.settings).reply)
+        if keys and keys.isdisjoint(known or ()):
+            raise DataError(
+                f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "
+                "asked or imported; name the replies of this batch, or remove a file that was fetched",
+                file=str(path),
+            )
 
 
 def settings_to_export(
-    spec: JudgeSpec, options: Options, chosen: BatchData, cache: str | None, sizes: FileSizes
+    spec: JudgeSpec, options: Options, reading: ReadOptions, selection: Selection, **others: object
 ) -> BatchSettings:
-    """Return the settings of a new batch.
+    """Return the settings of a new batch; `others` are fields of these that are taken as they are.
 
     Raises:
         ConfigError: The judge cannot be asked by batch: a panel, a cascade, a repeated judge or a decision model.
@@ -167,9 +130,8 @@ def settings_to_export(
     if kind_named(mode).asks == "questions":
         raise ConfigError("decision models do not support batches; use `run`")
     fields = {
-        "data": chosen.data,
-        "reading": to_mapping(chosen.reading),
-        "selecting": to_mapping(chosen.selection),
+        "reading": to_mapping(reading),
+        "selecting": to_mapping(selection),
         "calling": to_mapping(spec.called(options), (*changing_verdicts(Options), "key_env")),
         "model": model,
         "prompt": spec.prompt or DEFAULT_PROMPT,
@@ -177,12 +139,8 @@ def settings_to_export(
         "relevant": spec.relevant,
         "evidence": spec.evidence,
         "blank": spec.blank,
-        "metrics": chosen.metrics,
-        "cache": cache,
-        "max_requests": sizes.requests,
-        "max_bytes": sizes.bytes,
     }
-    return BatchSettings.parse(fields, file="batch export")
+    return BatchSettings.parse(fields | others, file="batch export")
 
 
 AfterImport: TypeAlias = Literal["online", "batch", "later", "missing"]
@@ -210,7 +168,7 @@ def settings_to_import(folder: Folder, *, cache: str | None, base_url: str | Non
     return settings
 
 
-def after_import(folder: Folder, imported: Imported, finish: AfterImport) -> NextStep:
+def after_import(folder: Folder, imported: KnownAnswers, finish: AfterImport) -> NextStep:
     """Return what follows an import.
 
     Raises:
@@ -264,13 +222,3 @@ def unsubmitted(folder: Folder) -> list[Part]:
     if not folder.known.rounds or folder.current.given:
         return []
     return [part for part in folder.current.parts if part.phase == "exported"]
-
-
-def _fresh(session: Session, at_hand: AtHand, open_keys: set[bytes]) -> Iterable[tuple[bytes, Request]]:
-    """Yield each open request once, with its key, and add the key to `open_keys`."""
-    for request in open_requests(session.evaluator.chosen_judge, session.source, at_hand):
-        key = session.cached.key(request)
-        assert key is not None  # such a backend has an identity
-        if key not in open_keys:
-            open_keys.add(key)
-            yield key, request

@@ -8,7 +8,7 @@ from judge_eval.batch.batch_server import MARKS, OVER, STOPPED, Order, Remote, R
 from judge_eval.batch.gemini_batches import GeminiBatches
 from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches, ResponsesBatches
-from judge_eval.batch.replies import lines_of
+from judge_eval.batch.replies import keys_of
 from judge_eval.batch.state import BatchSettings, Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, RunError, TransientError
 from judge_eval.foreign import read_json
@@ -189,14 +189,10 @@ def fetch(
         for part in current.parts:
             if part.phase != "ended":
                 continue
-            for again in range(_DOWNLOADS):
-                time.sleep(_PAUSE if again else 0)
-                message = _download(remote, part, place)
-                if not remote.marks:
-                    _check_replies(folder, remote, part)
-                if not (fault := "" if message else _fault_of(part, place)):
-                    break
-            else:
+            message = _download(remote, part, place)
+            if not remote.marks:
+                _check_replies(folder, remote, part)
+            if fault := "" if message else _fault_of(part, place):
                 faults.append(f"{part.name}: {fault}")
                 continue
             folder.set_part(part.name, phase="fetched", message=message)
@@ -210,10 +206,6 @@ def fetch(
         if wait is None or not any(part.phase == "submitted" for part in current.parts):
             return current
         time.sleep(wait)
-
-
-_DOWNLOADS, _PAUSE = 3, 1.0
-"""How often a file that lacks lines is downloaded at once, and the seconds between."""
 
 
 def _download(remote: Remote, part: Part, place: Path) -> str:
@@ -250,8 +242,7 @@ def _check_replies(folder: Folder, remote: Remote, part: Part) -> None:
     """Check that replies answer requests of a file: the user may have named another batch."""
     place = folder.place(folder.current.number)
     output = place / f"{part.name}.output"
-    asked = set(request_keys(place / part.name))
-    if output.is_file() and not any(key in asked for _, key in lines_of(output, remote.reply)):
+    if output.is_file() and keys_of(output, remote.reply).isdisjoint(request_keys(place / part.name)):
         output.unlink()
         folder.set_part(part.name, phase="submitting", batch_id=None, output_file_id=None)
         raise RunError(f"{part.name}: {part.batch_id} is another batch; `batch submit` asks which one it is")

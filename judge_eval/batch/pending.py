@@ -75,22 +75,24 @@ def open_requests(
             going = following
 
 
-class AtHand:
-    """Answers from the cache and from a batch's replies; caches replies."""
+class KnownAnswers:
+    """Answers from the cache and from a batch's replies; caches replies, and counts what is open."""
 
     def __init__(self, cached: Cached, answers: Answers) -> None:
-        self._cached, self._answers = cached, answers
+        self._cached, self.replies = cached, answers
         self.imported = 0
         """Replies that were written into the cache."""
         self.rejected = 0
-        """Replies from which no verdict could be read."""
+        """Replies from which no verdict could be read; their repairs are open."""
+        self.open = set[bytes]()
+        """The keys of the requests without an answer."""
         self.request_ids: dict[bytes, str] = {}
         """By key of what was imported, the server's name of the request."""
         cached.request_id = self.request_id
 
     def request_id(self, key: bytes, completion: Completion) -> str:
         """Return the server's name of the request that brought a stored answer; "" if the batch did not."""
-        return self.request_ids.get(key) or self._answers.request_id(key, completion)
+        return self.request_ids.get(key) or self.replies.request_id(key, completion)
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Return the known answers, in the order of the requests."""
@@ -99,7 +101,7 @@ class AtHand:
         for place, request in enumerate(requests):
             if replies[place] is not None or (identity := self._cached.identity) is None:
                 continue
-            replies[place] = reply = self._answers.find(cache_key(identity, request.digest))
+            replies[place] = reply = self.replies.find(cache_key(identity, request.digest))
             if isinstance(reply, Completion):
                 kept, key = request.kept(reply), self._cached.key(request.first)
                 if kept is None or key is None:  # the cache would refuse it
@@ -112,6 +114,15 @@ class AtHand:
             self._cached.store.put_many(list(rows.items()))
             self.imported += len(rows)
         return replies
+
+    def open_requests(self, judge: Judge, traces: Iterable[Trace]) -> Iterator[tuple[bytes, Request]]:
+        """Yield each request without an answer once, with its key."""
+        for request in open_requests(judge, traces, self):
+            key = self._cached.key(request)
+            assert key is not None  # such a backend has an identity
+            if key not in self.open:
+                self.open.add(key)
+                yield key, request
 
 
 SPLIT = "split"
@@ -194,9 +205,10 @@ class Session:
             cost = None if price is None else BATCH_PRICE * price
         return Tally(calls=calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
 
-    def at_hand(self) -> AtHand:
-        """Return the known answers."""
-        return AtHand(self.cached, self.answers)
+    def open_requests(self) -> tuple[KnownAnswers, Iterator[tuple[bytes, Request]]]:
+        """Return the known answers, whose counts are whole at the end of the open requests, and these with keys."""
+        known = KnownAnswers(self.cached, self.answers)
+        return known, known.open_requests(self.evaluator.chosen_judge, self.source)
 
     def body(self, request: Request) -> bytes:
         """Return the JSON body of a request as it is sent."""
@@ -225,14 +237,9 @@ class Session:
 
 def _batch_backend(model: str, options: Options) -> BatchBackend:
     provider = provider_of(model)
-    if not provider.takes_batches:
-        raise ConfigError(f"{model} takes no batches; use openai/NAME with {option('base_url')}")
-    backend = provider.make(model, options)
+    backend = provider.make(model, options) if provider.takes_batches else None
     if not isinstance(backend, BatchBackend):
-        raise ConfigError(
-            f"{model} takes no batches: its provider says so, but {type(backend).__name__} lacks the methods "
-            "of a `BatchBackend`; report this to the author of the provider"
-        )
+        raise ConfigError(f"{model} takes no batches; use openai/NAME with {option('base_url')}")
     identity = backend.identity
     name, named = split_model(model)
     entry = entry_named(name)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.data.files.opening import reading_file
-from judge_eval.errors import CallError, DataError, FatalCallError, TransientError
+from judge_eval.errors import CallError, FatalCallError, TransientError
 from judge_eval.foreign import check_single_keys, read_json
 from judge_eval.llm.backend import Backend, Wrapper
 from judge_eval.llm.cache.cached import cache_key
 from judge_eval.llm.http.capabilities import Objection
 from judge_eval.llm.http.failures import Declined, as_line, in_parentheses
-from judge_eval.safe_text import counted
 from judge_eval.wire import Completion, Reply, Request, Usage, filled
 
 _LONGEST_ID = 100  # characters
@@ -178,30 +177,11 @@ def read_line(line: bytes, form: LineReader) -> LineReply | None:
     return None
 
 
-def strangers(files: Sequence[Path], asked: Iterable[bytes], form: LineReader) -> dict[Path, list[int]]:
-    """Return by file the numbers of lines that answer no request; `asked` are the keys of all requests."""
-    unknown = {key for path in files for _, key in lines_of(path, form)}
-    unknown.difference_update(asked)
-    by_file: dict[Path, list[int]] = {}
-    for path in files if unknown else ():
-        keys = dict(lines_of(path, form))
-        by_file[path] = [number for number, key in keys.items() if key in unknown]
-        if keys and len(by_file[path]) == len(keys):
-            raise DataError(
-                f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "
-                "asked or imported; name the replies of this batch, or remove a file that was fetched",
-                file=str(path),
-            )
-    return {path: numbers for path, numbers in by_file.items() if numbers}
-
-
-def lines_of(path: Path, form: LineReader) -> Iterator[tuple[int, bytes | None]]:
-    """Yield number and key of every line; None if it is not a reply."""
+def keys_of(path: Path, form: LineReader) -> set[bytes]:
+    """Return the keys of the requests that a file of replies answers."""
     with reading_file(path), path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                read = read_line(line, form)
-                yield number, None if read is None else read.key
+        replies = (read_line(line, form) for line in file if line.strip())
+        return {reply.key for reply in replies if reply is not None}
 
 
 class Remembered(Wrapper):

@@ -144,8 +144,14 @@ class Folder:
         with os_errors("cannot be used", path):
             if make:
                 path.mkdir(parents=True, exist_ok=True)
-            elif not (path / STATE).is_file():
-                raise _no_batch(path)
+            if not (path / STATE).is_file():
+                if replies := sorted(path.glob("round-*/part-*.jsonl.*")):
+                    raise RunError(
+                        f"{path} holds the replies of a batch, but no {STATE}; export into another folder, and give "
+                        f"`batch import` the files of replies, such as {replies[0]}"
+                    )
+                if not make:
+                    raise _no_batch(path)
             try:
                 self._lock = lock_folder(path)
             except RunError:
@@ -172,8 +178,8 @@ class Folder:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the state; if it is lost, those whose replies are in the folder."""
-        return found_rounds(self.path) if self.state is None else self.state.rounds
+        """The rounds of the state; none if nothing was exported yet."""
+        return () if self.state is None else self.state.rounds
 
     @property
     def current(self) -> Round:
@@ -260,44 +266,18 @@ class Folder:
             raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
 
 
-def found_rounds(path: Path) -> tuple[Round, ...]:
-    """Find the rounds that have replies by the files of a folder whose `batch.json` is lost."""
-    # A file of such a round without replies may be at the server: as `submitting` it is looked for there.
-    rounds = []
-    for place in path.glob("round-*"):
-        if place.is_symlink():
-            continue
-        brought = tuple(file.name for file in _plain(place, GIVEN_NAME))
-        phases: dict[Path, Phase] = {}
-        for file in _plain(place, PART_NAME):
-            fetched = any(file.with_name(file.name + ending).exists() for ending in REPLIES)
-            phases[file] = "fetched" if fetched else "submitting"
-        number = place.name.removeprefix("round-")
-        if number.isdigit() and (brought or "fetched" in phases.values()):
-            parts = tuple(_part(file, phase) for file, phase in phases.items())
-            rounds.append(Round(number=int(number), parts=parts, given=brought))
-    return tuple(sorted(rounds, key=lambda each: each.number))
-
-
-def _plain(place: Path, pattern: str) -> list[Path]:
-    """List the files of a folder that have such a name and are not links."""
-    return sorted(file for file in place.iterdir() if re.match(pattern, file.name) and is_plain(file))
-
-
-def _part(file: Path, phase: Phase) -> Part:
+def _part(file: Path) -> Part:
     requests, digest = 0, hashlib.sha256()
     with file.open("rb") as lines:
         for line in lines:
             requests += line.endswith(b"\n")
             digest.update(line)
     size = file.stat().st_size
-    return Part(name=file.name, digest=digest.hexdigest(), requests=requests, bytes=size, phase=phase)
+    return Part(name=file.name, digest=digest.hexdigest(), requests=requests, bytes=size)
 
 
 def _no_batch(path: Path) -> RunError:
-    kept = found_rounds(path) if path.is_dir() else ()
-    more = "; its replies are kept, and the same `batch export` continues with them" if kept else ""
-    return RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one{more}")
+    return RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one")
 
 
 def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests: int, max_bytes: int) -> list[Part]:
@@ -323,7 +303,7 @@ def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests
                     following = next(rest, None)
                 file.flush()
                 os.fsync(file.fileno())
-            parts.append(_part(path, "exported"))
+            parts.append(_part(path))
         return parts
     except OSError as error:
         with suppress(OSError):

@@ -161,9 +161,17 @@ def export_(
 
     spec = storable_judge(judging.spec(numbers.relevant))
     check_claims(selection, spec.by_claims)
-    chosen = flow.BatchData(storable_data(data), reading, selection, tuple(numbers.names))
-    sizes = flow.FileSizes(max_requests, max_bytes)
-    settings = flow.settings_to_export(spec, calling.options(), chosen, calling.cache or None, sizes)
+    settings = flow.settings_to_export(
+        spec,
+        calling.options(),
+        reading,
+        selection,
+        data=storable_data(data),
+        metrics=tuple(numbers.names),
+        cache=calling.cache or None,
+        max_requests=max_requests,
+        max_bytes=max_bytes,
+    )
     with Folder(folder, make=True) as batch:
         session = Session(settings, calling.options(), files=batch.replies(), begun=batch.state)
         with closing(session):
@@ -205,7 +213,7 @@ def import_(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session
     from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import foreign_view, imported_view, round_view
+    from judge_eval.batch.view import imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart, summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.runs.keeping.mirror import written
@@ -225,7 +233,7 @@ def import_(
             begun=batch.state,
         )
         with closing(session):
-            show_apart(foreign_view(flow.foreign_lines(batch, batch.replies())))
+            flow.check_replies(batch, batch.replies())
             imported = flow.bring_in(batch, session)
             show_apart(imported_view(imported))
             following = flow.after_import(batch, imported, finish)
@@ -243,12 +251,12 @@ def import_(
             if imported.open and finish == "online":
                 _, plan = session.evaluator.plan(settings.data, **settings.selection.keywords())
                 remark(
-                    f"{imported.open:,} requests without a reply are asked online now: "
+                    f"{len(imported.open):,} requests without a reply are asked online now: "
                     f"{calls_cost(session.evaluator.stack, plan)} (--finish later asks nothing, --finish "
                     "batch orders them again, --finish missing makes the run without them)"
                 )
             if imported.open and finish == "missing":
-                remark(f"{imported.open:,} requests without a reply count as missing verdicts (`unjudged`)")
+                remark(f"{len(imported.open):,} requests without a reply count as missing verdicts (`unjudged`)")
             begun = flow.one_run(batch, session, keeping.out)
             if begun is not None:
                 remark(f"the batch's run goes on: {begun[0]}")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.batch import orders
 from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.replies import read_line
 from judge_eval.batch.state import Folder
@@ -112,11 +111,8 @@ def test_wait_fetches_when_the_batch_has_ended(tmp_path: Path, data: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True], ids=["half", "torn"])
-def test_a_file_without_all_its_lines_is_not_taken(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
-) -> None:
+def test_a_file_without_all_its_lines_is_not_taken(tmp_path: Path, data: Path, torn: bool) -> None:
     """Half a file of replies, or one whose last line is torn, buys nothing again; when it is whole it is fetched."""
-    monkeypatch.setattr(orders, "_PAUSE", 0.0)
     folder, out = tmp_path / "batch", tmp_path / "runs"
     with BatchServer() as server:
         export(server, data, folder)

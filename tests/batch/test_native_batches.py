@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from judge_eval.batch import orders
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.batch_server import BatchServer
@@ -79,10 +78,9 @@ def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[B
 @wires
 @pytest.mark.parametrize("torn", [False, True], ids=["half", "torn"])
 def test_a_file_without_all_its_lines_is_not_taken(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Native], model: str, torn: bool
+    tmp_path: Path, data: Path, kind: type[Native], model: str, torn: bool
 ) -> None:
     """Half a file of results, or one whose last line is torn, buys nothing again; when it is whole it is fetched."""
-    monkeypatch.setattr(orders, "_PAUSE", 0.0)
     folder, out = tmp_path / "batch", tmp_path / "runs"
     with kind() as server:
         export(server, model, data, folder)
