@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,23 @@ class LikeASample(BaseModel):
     response: str | None = None
     retrieved_contexts: list[str] | None = None
     rubrics: dict[str, str] | None = None
+
+
+class LikeATurn(BaseModel):
+    """The fields of a turn of DeepEval's."""
+
+    role: str
+    content: str
+    retrieval_context: list[str] | None = None
+
+
+class LikeAConversation(BaseModel):
+    """The fields of DeepEval's `ConversationalTestCase`."""
+
+    turns: list[LikeATurn]
+    scenario: str | None = None
+    expected_outcome: str | None = None
+    name: str | None = None
 
 
 class Owned(BaseModel):
@@ -150,6 +168,25 @@ def test_a_stream_of_objects_is_read() -> None:
     assert [result.trace.query for result in run.results] == [QUERY] * 2
 
 
+@pytest.mark.parametrize("wrap", [lambda case: case, lambda case: [case], lambda case: LikeGoldens([], [case])])
+def test_a_conversation_of_objects_is_read_turn_by_turn(wrap: Any) -> None:
+    """Each user turn with a retrieval is a trace, with what was said before it, as in a file."""
+    case = LikeAConversation(
+        name="hours",
+        turns=[
+            LikeATurn(role="user", content=QUERY),
+            LikeATurn(role="assistant", content=REFERENCE, retrieval_context=TEXTS),
+            LikeATurn(role="user", content="And on Sundays?"),
+            LikeATurn(role="assistant", content="No.", retrieval_context=["On Sundays we are closed."]),
+        ],
+    )
+    first, second = read(wrap(case))
+    assert [first.query, first.answer, [chunk.text for chunk in first.chunks]] == [QUERY, REFERENCE, TEXTS]
+    assert second.query == "And on Sundays?"
+    assert [(turn.role, turn.content) for turn in second.history] == [("user", QUERY), ("assistant", REFERENCE)]
+    assert {trace.metadata["session_id"] for trace in (first, second)} == {"hours"}
+
+
 def test_fields_of_objects_in_a_list_of_chunks_can_be_mapped() -> None:
     """A chunk that is an object without a text under a known name is read like a mapping."""
     row = {"query": QUERY, "reference": REFERENCE, "chunks": [Hit(body=text) for text in TEXTS]}
@@ -171,11 +208,12 @@ def test_columns_of_unequal_length_are_no_table() -> None:
         read({"question": [QUERY] * 2, "ground_truth": [REFERENCE], "contexts": [TEXTS]})
 
 
-@pytest.mark.parametrize("data", [LikeADataset(samples=[]), LikeGoldens([], [])])
-def test_a_dataset_without_rows_is_empty(data: Any) -> None:
-    """There is nothing in it to judge, as in an empty list."""
+@pytest.mark.parametrize("data", [LikeADataset(samples=[]), LikeGoldens([], []), iter([])])
+def test_data_without_rows_are_empty(data: Any, tmp_path: Path) -> None:
+    """There is nothing in them to judge, as in an empty list, and no run is kept."""
     with pytest.raises(DataError, match="there is no trace to judge"):
-        evaluate(data, "fake/overlap", cache=False)
+        evaluate(data, "fake/overlap", cache=False, out=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 NEEDS_PYARROW = pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed")

@@ -99,8 +99,9 @@ def compare(
 
 def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
     if not len(moved.pairing):
+        what = "answerable question" if moved.pairing.unanswerable else "trace"
         raise RunError(
-            f"runs {baseline.name} and {run.name} have no trace in common; traces are paired by id and question"
+            f"runs {baseline.name} and {run.name} have no {what} in common; traces are paired by id and question"
         )
 
 
@@ -144,8 +145,9 @@ def weigh(
     ]
     corrected = iter(holm([test.p for _, _, test in tested if test is not None]))
     warnings, notes = _notes(baseline, candidates, moved)
-    warnings += [Note(kind="no value", names=(name,)) for _, name, test in tested if test is None]
     for place, each in enumerate(moved, 1):
+        if names := tuple(name for candidate, name, test in tested if candidate == place and test is None):
+            warnings.append(Note(kind="no value", candidate=place, names=names))
         counts = (int(rows.sum()) for rows in each.undefined)
         undefined = dict(zip(each.pairing.first.metrics, counts, strict=True))
         notes += without_claims("not compared", undefined, place)

@@ -201,7 +201,8 @@ def _fields_of(item: Any) -> dict[str, Any] | None:
     names = [each.name for each in declared] or [*getattr(kind, "model_fields", ())]
     if not names and _QUESTIONS & (own := getattr(item, "__dict__", {})).keys():
         names = [name for name in own if not name.startswith("_")]
-    if not names or hasattr(item, "source_nodes") or chunk_of(item) is not None:
+    is_turn = "retrieval_context" in names  # DeepEval's turns hold a text too
+    if not names or hasattr(item, "source_nodes") or (chunk_of(item) is not None and not is_turn):
         return None  # a response and a document are no rows
     return {name: getattr(item, name, None) for name in names}
 

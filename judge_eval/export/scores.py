@@ -79,11 +79,14 @@ class TraceScores:
 
     def left_out(self) -> list[str]:
         """Say what is not among the records, a sentence a reason; empty if no trace names one of the tool."""
-        traced, failed, empty = 0, Counter[str](), Counter[str]()
+        traced, unanswerable, failed, empty = 0, 0, Counter[str](), Counter[str]()
         for result in self.run.results:
             if not self.ids(result.trace.metadata):
                 continue
             traced += 1
+            if result.trace.answerable is False:
+                unanswerable += 1
+                continue
             for name, value in result.scores.items():
                 if value is None:
                     (failed if name in result.bounds else empty)[name] += 1
@@ -91,6 +94,8 @@ class TraceScores:
             f"{counted(n, 'score')} of {name} left out: failed verdicts leave it open" for name, n in failed.items()
         ]
         lines += [f"{counted(n, 'score')} of {name} left out: there is nothing to measure" for name, n in empty.items()]
+        if unanswerable:
+            lines.append(f"{counted(unanswerable, 'trace')} left out: nothing answers the question")
         if traced and (untraced := len(self.run.results) - traced):
             lines.append(f"{counted(untraced, 'trace')} left out: no `{self.needed}` of {self.tool} in the metadata")
         return lines

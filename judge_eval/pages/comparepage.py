@@ -73,7 +73,7 @@ def _sentences(compared: ComparedRuns, shown: int, changed: int) -> JSON:
     return {
         "scope": "Differences are B (candidate) minus A (baseline), over "
         f"{_traces(record.paired[0])} in common{missing and '; '}{missing}.",
-        "doubt": "A difference in scores may not come from the retriever",
+        "doubt": "A difference in scores may not come from the retriever" if record.differences else "Warnings",
         "sides": "In brackets, “there” is A (the baseline) and “here” is B (the candidate).",
         "columns": _COLUMNS,
         "nothing": "The runs have no metric and trace in common.",

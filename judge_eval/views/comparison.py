@@ -31,7 +31,7 @@ from judge_eval.views.blocks import (
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.cut_sentences import comparison_notes
-from judge_eval.views.findings import claims_sentences, headlines
+from judge_eval.views.findings import claims_sentences, headlines, without_opening
 from judge_eval.views.gate_sentences import check_sentence
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.slices import slice_sections
@@ -107,7 +107,8 @@ def _opening(c: Comparison) -> Iterator[ViewBlock]:
     if (ranking := best_run_sentence(c)) is not None:
         yield Sentence(ranking, "strong")
     yield from (Sentence(sentence, "strong") for sentence in headlines(c))
-    yield from remarks_on(c)
+    unsaid = tuple(note for note in c.warnings if note not in without_opening(c))
+    yield from remarks_on(c.replace(warnings=unsaid))
 
 
 def best_run_sentence(c: Comparison) -> str | None:

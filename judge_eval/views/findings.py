@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from judge_eval.compare.changes import words_metric
 from judge_eval.compare.comparison import Attribution, Comparison, Opening, WordingSplit
 from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.note import Note
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.views.cut_sentences import cut_differently, evidence_words, not_said, same_text_words
+from judge_eval.views.note_sentences import notes_of_runs
 
 
 def headlines(c: Comparison) -> list[str]:
@@ -23,9 +25,16 @@ def headlines(c: Comparison) -> list[str]:
         if (split := c.attribution(opening.metric, opening.candidate)) is not None:
             sentences.append(f"{name}: " * several + attribution_sentence(split))
         sentences.append(opening_sentence(c, opening, name, several=several))
+    sentences += notes_of_runs(c, without_opening(c))
     leads = {opening.metric for opening in c.openings}
     lost = [each for each in c.wordings if each.metric in leads and each.other + each.every > 0]
     return sentences + [wording_sentence(each, names) for each in lost]
+
+
+def without_opening(c: Comparison) -> list[Note]:
+    """Return why candidates have no opening sentence: the warnings that no trace has a value in both runs."""
+    opened = {opening.candidate for opening in c.openings}
+    return [note for note in c.warnings if note.kind == "no value" and note.candidate not in opened]
 
 
 def opening_sentence(c: Comparison, opening: Opening, who: str, *, several: bool = False) -> str:

@@ -135,7 +135,7 @@ _SENTENCES: Final[dict[NoteKind, str | Callable[[Note], str]]] = {
     "another judge": _another_judge,
     "cascade": _cascade,
     "failed verdicts": "{names} has {count:failed verdict}; intervals cover all values that they could make",
-    "no value": "{names}: no trace has a value in both runs",
+    "no value": "no trace has a value of {names} in both runs",
     "other chunks": "the retrieved chunks differ (dataset {first} there, {last} here)",
     "other chunks or claims": "the retrieved chunks, or the claims, differ (dataset {first} there, {last} here)",
     "other claims": "the claims differ in {some}: the judged claims are not the same there",

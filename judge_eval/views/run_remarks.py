@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from judge_eval.note import without_claims
 from judge_eval.registry import parts_of, stated_of
-from judge_eval.runs.folder.describing import backends_by_route, imported_from
+from judge_eval.runs.folder.describing import as_judged, backends_by_route, imported_from
 from judge_eval.runs.folder.records import Manifest, Retrieval, Tally
 from judge_eval.safe_text import counted, interval, shortened
 from judge_eval.stats import proportion_interval
@@ -90,13 +90,15 @@ def _doubts(m: Manifest) -> Iterator[Remark]:
             f"{have} more relevant verdicts than relevant_total says ({names}); those found are counted",
         )
 
-    asked = [m.judge, *parts_of(m.judge)]
-    if any(judge.get("contract") == "verdict" for judge in asked) and "calibration" not in m.judge:
-        yield Remark("uncalibrated", _of_single_tokens(m))
-    model = f"{m.backend.get('provider')}/{m.backend.get('model')}"
-    served = m.backend.get("base_url")  # what a server's models give is not looked up
-    if not served and "calibration" not in m.judge and stated_of(model).uncalibrated:
-        params = m.backend.get("params")
+    judged = as_judged(m)
+    judges, backend = [judged.judge, *parts_of(judged.judge)], judged.backend
+    is_calibrated = "calibration" in m.judge or "calibration" in judged.judge
+    if any(judge.get("contract") == "verdict" for judge in judges) and not is_calibrated:
+        yield Remark("uncalibrated", _of_single_tokens(judged))
+    model = f"{backend.get('provider')}/{backend.get('model')}"
+    served = backend.get("base_url")  # what a server's models give is not looked up
+    if not served and not is_calibrated and stated_of(model).uncalibrated:
+        params = backend.get("params")
         score = "cosine" if isinstance(params, dict) and "pooling" in params else "probability"
         yield Remark(
             "uncalibrated",

@@ -14,6 +14,7 @@ from judge_eval.llm.fake import rules
 from judge_eval.registry import Provider, provider_of
 from judge_eval.wire import Completion, Request
 from tests.support.command import FIXTURES
+from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.installing import install_providers
 
@@ -178,3 +179,16 @@ def test_a_judge_stands_beside_a_floor(desk: Desk) -> None:
     for model, told in (("decisions/x", "calls a server"), ("local/nothing-here", "no installed package of this name")):
         refused = desk("agree", "latest", "--floor", model, "--out", "runs", OPENAI_API_KEY="sk-x")
         assert (refused.code, told in refused.err) == (2, True), refused
+
+
+def test_what_the_advice_names_is_there(desk: Desk) -> None:
+    """A server whose dialect cannot be guessed is named by the parameter that the error names."""
+    shutil.copytree(FIXTURES / "formats/beir", desk.folder / "beir")
+    desk.patch.setenv("OPENAI_API_KEY", "sk-x")
+    with DecisionServer("vllm") as server:
+        asked = ("validate-judge", "-m", "decisions/m", "--base-url", server.url, "--sets", "beir", "--floor", "none")
+        refused = desk(*asked)
+        assert refused.code == 2
+        assert "-p dialect=NAME" in refused.err
+        done = desk(*asked, "-p", "dialect=vllm")
+    assert "beir: 3 verdicts" in done.err

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare, first_relevant
-from judge_eval.errors import RefusedError
+from judge_eval.errors import RefusedError, RunError
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.comparepage import compare_page
+from judge_eval.pages.rows import Table
 from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.safe_text import signed_pair
 from judge_eval.views.findings import headlines, opening_sentence
@@ -186,3 +189,22 @@ def test_the_explanation_is_in_the_sentence() -> None:
         "24 of 30 questions lost (6 won), but in size losses and gains differ by no more than chance"
         in headlines(record)[0]
     )
+
+
+def test_runs_without_a_common_value_say_so_first() -> None:
+    """If no trace has a value in both runs, the first sentence says so, once, and no difference is doubted."""
+    before = run_of({"t1": "ab"}, "main", grades={"a": RefusedError("no"), "b": RefusedError("no")})
+    record = compare(before, run_of({"t1": "ab"}))
+    sentence = "no trace has a value of AP@3, P@3, RR in both runs"
+    assert headlines(record) == [sentence]
+    assert str(record).count("no trace has a value") == 1
+    page = compare_page(ComparedRuns(Table(before), Table(run_of({"t1": "ab"}))))
+    assert sentence in page["warnings"]
+    assert page["sentences"]["doubt"] == "Warnings"
+
+
+def test_runs_of_unanswerable_questions_are_not_said_to_differ_in_traces() -> None:
+    """Runs of the same questions that nothing answers have traces in common, of which none is compared."""
+    run = judged(traces_of({"t1": "ab"}, t1={"answerable": False}), {}, label="main")
+    with pytest.raises(RunError, match="main and main have no answerable question in common"):
+        compare(run, run)

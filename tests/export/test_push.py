@@ -111,6 +111,10 @@ def test_what_has_no_value_is_left_out(tmp_path: Path) -> None:
     assert langsmith.langsmith_feedback(half).left_out() == [
         "2 traces left out: no `run_id` of LangSmith in the metadata"
     ]
+    first, *others = run.results
+    unanswerable = first.replace(trace=first.trace.replace(answerable=False), scores=dict.fromkeys(first.scores))
+    lines = langsmith.langsmith_feedback(run.replace(results=[unanswerable, *others])).left_out()
+    assert lines[2:] == ["1 trace left out: nothing answers the question"]
     bare = half.replace(results=half.results[1:])
     assert langsmith.langsmith_feedback(bare).left_out() == []
     with pytest.raises(UnknownNameError, match="no service 'langfuze'; did you mean 'langfuse'"):

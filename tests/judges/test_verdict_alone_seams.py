@@ -16,6 +16,7 @@ from judge_eval.trials import Prober
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.note_sentences import note_sentence
 from judge_eval.views.probe import probe_view
+from judge_eval.views.run_remarks import remarks_of
 from tests.judges.test_verdict_alone import certain
 from tests.support.batch_server import BatchServer
 from tests.support.desk import Desk
@@ -253,3 +254,15 @@ def test_a_calibration_holds_wherever_verdicts_go() -> None:
     assert int(pool.grades.max()) == 1
     fused = what_if([first, second], fuse="rrf", cut=3)
     assert fused["P@2"] == 0.5  # of the first chunk of both, and one that the threshold turned down
+
+
+def test_new_lists_of_verdicts_alone_are_explained_like_their_runs() -> None:
+    """A run of new lists that asks nobody says of its verdicts what the run says that they are of, until calibrated."""
+    with asked() as evaluator:
+        run = evaluator.evaluate(traces())
+    of_run, of_lists = (
+        [remark.text for remark in remarks_of(each.manifest) if remark.about == "uncalibrated"]
+        for each in (run, what_if([run], cut=1))
+    )
+    assert len(of_run) == 1
+    assert of_lists == of_run

@@ -62,7 +62,7 @@ class CallingFlags(Options, CachingFlags):
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
 
 
-HowCalled: TypeAlias = Annotated[CallingFlags, only("cache", "fleet", "concurrency", "max_cost")]
+HowCalled: TypeAlias = Annotated[CallingFlags, only("cache", "fleet", "params", "concurrency", "max_cost")]
 """How a judge is called, for verbs that may: the configuration says the rest."""
 
 

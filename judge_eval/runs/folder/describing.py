@@ -103,7 +103,7 @@ def judge_differences(old: Manifest, new: Manifest, *, served: bool = True) -> l
 
     With `served` also what servers called the models, which a name such as an alias does not tell.
     """
-    old, new = _as_judged(old), _as_judged(new)
+    old, new = as_judged(old), as_judged(new)
     imported = old.imported != new.imported or (old.imported and judged_by(old) != judged_by(new))
     if imported or bool(stages_of(old.judge)) is not bool(stages_of(new.judge)):
         return [JudgeDifference(what="judges", there=judged_by(old), here=judged_by(new))]
@@ -125,14 +125,14 @@ def _served(old: Manifest, new: Manifest) -> tuple[str, str] | None:
 
 def digest_of_judge(m: Manifest) -> str:
     """Digest who judged and how: model, prompt, mode, scale, parameters and what servers called the model."""
-    m = _as_judged(m)
+    m = as_judged(m)
     imported = judged_by(m) if m.imported else None
     return digest_json([imported, who_judged(m.judge), m.backend, list(m.tally.served)])
 
 
 def judges_in_words(old: Manifest, new: Manifest) -> str:
     """Say which judge took whose place, by what they differ in: the model, the prompt, else their settings."""
-    old, new = _as_judged(old), _as_judged(new)
+    old, new = as_judged(old), as_judged(new)
     models, prompts = (models_of(old), models_of(new)), (_judge(old), _judge(new))
     if old.imported or new.imported:
         prompts = "", ""
@@ -147,11 +147,12 @@ def _judge(m: Manifest) -> str:
     return judge_in_words(m.judge) or "a custom judge"
 
 
-def _as_judged(m: Manifest) -> Manifest:
+def as_judged(m: Manifest) -> Manifest:
     """Return the manifest with who gave the verdicts that a run of new lists was made of."""
     source = imported_from(m)
     run = source.get("run") if "what_if" in source else None
-    return m.replace(judge=run["judge"], backend=run["backend"]) if isinstance(run, dict) else m
+    judge, backend = (run.get("judge"), run.get("backend")) if isinstance(run, dict) else (None, None)
+    return m.replace(judge=judge, backend=backend) if isinstance(judge, dict) and isinstance(backend, dict) else m
 
 
 def who_judged(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

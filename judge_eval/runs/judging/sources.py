@@ -121,7 +121,11 @@ async def streamed(
     on_remark: OnRemark = None,
     spends: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Trace]:
-    """Read a stream once; a blocking iterable is read in a thread, so that calls continue meanwhile."""
+    """Read a stream once; a blocking iterable is read in a thread, so that calls continue meanwhile.
+
+    Raises:
+        DataError: It has no item, or an invalid one.
+    """
     # The first item that is not a `Trace` decides the shape of all. Rows cannot be grouped: that needs all of them.
     if reader is not None and reader.group_by is not None:
         raise ConfigError("a stream is read row by row; to group rows (`group_by`) give a list or a frame")
@@ -138,6 +142,8 @@ async def streamed(
                 words.check()
             yield trace
         number += 1
+    if not number:
+        raise DataError("there is no trace to judge", file="stream")
     try:
         row_reader.finish()
     except DataError as error:  # all is judged by now, and what was not found is read by no judge
