@@ -1,5 +1,6 @@
 """A run as light rows, one a trace, with the columns of its figures: listed, sorted, filtered."""
 
+import copy
 import operator
 import re
 import sys
@@ -245,6 +246,15 @@ class Table:
         plain = Run(self.run.manifest, results.plain) if isinstance(results, Labelled) else self.run
         asked = plain.questions(np.array(self.places, dtype=np.int64))
         self.rows = self.rows_of(self.places, ((each.id, short_query(each.query)) for each in asked))
+
+    def with_labels_of(self, run: Run) -> "Table":
+        """Return the table of the same run with its later labels, without reading the results again."""
+        if not isinstance(run.results, Labelled):
+            return self
+        table = copy.copy(self)
+        table.run, table.columns = run, self.columns.with_labels(run.results.labels)
+        table.rows = table.rows_of(table.places, ((row.id, row.query) for row in self.rows))
+        return table
 
     def _take(self, result: AnyResult) -> None:
         """Keep what rows show of a result, while the table is made."""

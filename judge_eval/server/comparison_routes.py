@@ -37,23 +37,16 @@ def make_comparison_routes(library: Library) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=100)] = 25,
     ) -> dict[str, Any]:
         """Return a page of the traces that changed between two runs, those that lost most first."""
-        runs, word = (str(baseline), str(candidate)), filter.strip().lower()
-
-        def make() -> dict[str, Any]:
-            compared = library.compared(*runs)
-            rows = [
-                row
-                for row in compared.changed
-                if (not trace_id or row.id in trace_id)
-                and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
-            ]
-            rows = sort_rows(rows, sort, list(compared.metrics), metric)
-            page = list(compared.in_full(rows[offset : offset + limit]))
-            return {"total": len(rows), "offset": offset, "rows": page}
-
-        if word or trace_id or offset:
-            return make()
-        return library.kept(f"changed {sort} {limit} {metric}", runs, make)
+        compared, word = library.compared(str(baseline), str(candidate)), filter.strip().lower()
+        rows = [
+            row
+            for row in compared.changed
+            if (not trace_id or row.id in trace_id)
+            and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
+        ]
+        rows = sort_rows(rows, sort, list(compared.metrics), metric)
+        page = list(compared.in_full(rows[offset : offset + limit]))
+        return {"total": len(rows), "offset": offset, "rows": page}
 
     @api.get("/pages/{name}", tags=["pages"])
     def get_page_data(name: str, run: ManyRuns) -> dict[str, Any]:
@@ -87,18 +80,11 @@ def make_matrix_routes(library: Library) -> APIRouter:
         limit: PageSize = 100,
     ) -> dict[str, Any]:
         """Return a page of the traces of several runs, filtered and sorted."""
-        ids = list(map(str, run))
-
-        def make() -> dict[str, Any]:
-            several = library.several(ids)
-            chosen = several.names.index(metric) if metric in several.names else 0
-            rows = ordered_rows(find_rows(several.rows, filter), sort, chosen)
-            page = [row.data() for row in rows[offset : offset + limit]]
-            return {"total": len(rows), "offset": offset, "rows": page}
-
-        if filter or offset:
-            return make()
-        return library.kept(f"rows {sort} {limit} {metric}", ids, make)
+        several = library.several(list(map(str, run)))
+        chosen = several.names.index(metric) if metric in several.names else 0
+        rows = ordered_rows(find_rows(several.rows, filter), sort, chosen)
+        page = [row.data() for row in rows[offset : offset + limit]]
+        return {"total": len(rows), "offset": offset, "rows": page}
 
     @api.get("/matrix/trace", tags=["pages"])
     def get_matrix_trace(run: ManyRuns, place: Offset) -> dict[str, Any]:

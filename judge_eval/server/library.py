@@ -11,9 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import open_plain
-from judge_eval.pages import rowindex
 from judge_eval.pages.compared import ComparedRuns
-from judge_eval.pages.derived_files import page_of_runs, stamps_of
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
 from judge_eval.pages.rows import Table, TraceRow, lead_first, row_of
 from judge_eval.pages.runpage import run_page
@@ -21,7 +19,8 @@ from judge_eval.runs.folder.journal import read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
 from judge_eval.runs.folder.records import Manifest, Status, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, os_errors
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS
+from judge_eval.runs.folder.validation import VALIDATION
 from judge_eval.runs.keeping.lookup import LABELLED, Listing, delete_run, listing, newest_labelled
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.views.data import JSON
@@ -48,7 +47,7 @@ class Followed:
         self.rows: list[TraceRow] = []
         self._lock = threading.RLock()
         self._labels: Mapping[tuple[str, str], int] = {}
-        self._labels_stamp: tuple[int, int] | None = None
+        self._labels_stamp: tuple[int, ...] = ()
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -147,11 +146,7 @@ class Followed:
         return next(iter(Labelled([result], self._labels))) if self._labels else result
 
     def _read_labels(self) -> None:
-        try:
-            status = (self.folder / LABELS).lstat()
-        except OSError:
-            return
-        if (stamp := (status.st_mtime_ns, status.st_size)) == self._labels_stamp:
+        if (stamp := _stamp(self.folder / LABELS)) == self._labels_stamp:
             return
         labels = {
             key: label.label or 0 for key, label in given_labels(self.folder, self.scale.relevant, self.scale).items()
@@ -166,6 +161,8 @@ class Followed:
 T = TypeVar("T")
 KEPT = 6
 """Runs whose rows stay in memory."""
+LARGE = 32 * 2**20
+"""Bytes of results from which a request does not wait until they are read."""
 GOING: frozenset[Status] = frozenset({"submitted", "running"})
 """The statuses of runs that are judged, or wait for it."""
 
@@ -187,7 +184,7 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.RLock()
-        self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
+        self._manifests: dict[Path, tuple[tuple[int, ...], Manifest]] = {}
         self._read: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._making: dict[tuple[Any, ...], threading.RLock] = {}
         self._indexed: dict[Path, float] = {}
@@ -211,8 +208,7 @@ class Library:
         return runs
 
     def _load(self, folder: Path) -> Manifest:
-        with os_errors("cannot be read", folder / MANIFEST):
-            stamp = _stamp(folder / MANIFEST)
+        stamp = _stamp(folder / MANIFEST)
         known = self._manifests.get(folder)
         if known is None or known[0] != stamp:
             known = self._manifests[folder] = (stamp, load_manifest(folder))
@@ -240,35 +236,24 @@ class Library:
                 read now, once for as long as the run stays as it is.
         """
         folder, manifest = self.find(run_id)
-        key = ("table", folder, stamps_of(folder))
-        plain = _plain(folder)
-        if not patient and not {key, plain} & self._read.keys() and plain not in self._faulty:
-            run = _open(folder, manifest)
-            if rowindex.is_large(run) and not rowindex.has_rows(run):
-                self._index(run_id, folder)
-        return self._once(key, lambda: self._table(folder, manifest, plain))
+        key, plain = ("table", folder, stamps_of(folder)), _plain(folder)
+        if not patient and not {key, plain} & self._read.keys() and plain not in self._faulty and _is_large(manifest):
+            self._index(run_id, folder)
 
-    def _table(self, folder: Path, manifest: Manifest, plain: tuple[Any, ...]) -> Table:
-        run = _open(folder, manifest)
-        if not rowindex.is_large(run):
-            return Table(with_labels(run))
-        table = self._once(plain, lambda: self._large_table(folder, run))
-        return rowindex.labelled(table, with_labels(table.run))
+        def labelled() -> Table:
+            table = self._once(plain, lambda: self._table(folder, manifest))
+            return table.with_labels_of(with_labels(table.run))
 
-    def _large_table(self, folder: Path, run: EvalRun) -> Table:
-        known = rowindex.kept(run)
-        if known is None:
-            traces = max(1, run.manifest.tally.traces)
+        return self._once(key, labelled)
 
-            def watch(done: int) -> None:
+    def _table(self, folder: Path, manifest: Manifest) -> Table:
+        traces = max(1, manifest.tally.traces)
+
+        def watch(done: int) -> None:
+            if folder in self._indexed:
                 self._indexed[folder] = done / traces
 
-            table = Table(run, watch=watch)
-            known = table, run_page(table)
-            rowindex.keep(*known)
-        table, page = known
-        self.derived(table, "page", lambda: page)
-        return table
+        return Table(_open(folder, manifest), watch=watch)
 
     def _index(self, run_id: str, folder: Path) -> NoReturn:
         with self._lock:
@@ -290,7 +275,7 @@ class Library:
 
     def index(self) -> None:
         """Have a thread prepare the pages of the newest large runs, and from now on of each run that has ended."""
-        large = [(m.id, f) for f, m in self.runs() if m.results_digest and m.results_digest.bytes >= rowindex.LARGE]
+        large = [(manifest.id, folder) for folder, manifest in self.runs() if _is_large(manifest)]
         with self._lock:
             self._ended = []
             self._prepare(large[:KEPT][::-1])
@@ -340,11 +325,7 @@ class Library:
     def page(self, name: str, run_ids: Sequence[str], make: Callable[[], JSON]) -> JSON:
         """Return a page of some runs, made once for as long as their files stay the same."""
         key = ("page", name, *((folder, stamps_of(folder)) for folder, _ in map(self.find, run_ids)))
-        return self._once(key, lambda: self.kept(name, run_ids, make))
-
-    def kept(self, name: str, run_ids: Sequence[str], make: Callable[[], JSON]) -> JSON:
-        """Return what a page shows of some runs, from the files that are kept for this and later servers."""
-        return page_of_runs(name, [self.find(run_id) for run_id in run_ids], make)
+        return self._once(key, make)
 
     def derived(self, table: Table | ComparedRuns, name: str, make: Callable[[], T]) -> T:
         """Return what is made of a table, once for as long as the table stays the same."""
@@ -385,9 +366,24 @@ def _open(folder: Path, manifest: Manifest) -> EvalRun:
     return EvalRun.load(folder)
 
 
+def _is_large(manifest: Manifest) -> bool:
+    return manifest.results_digest is not None and manifest.results_digest.bytes >= LARGE
+
+
 def _plain(folder: Path) -> tuple[Any, ...]:
     return "plain", folder, stamps_of(folder)[:2]  # whatever labels came later
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    return (status := path.lstat()).st_mtime_ns, status.st_size
+def stamps_of(folder: Path) -> tuple[tuple[int, ...], ...]:
+    """Return what tells whether a file changed of which pages are made, empty for one that is not there.
+
+    They are the manifest and results of a run, its labels, and the table of validated judges beside it.
+    """
+    return tuple(map(_stamp, (folder / MANIFEST, folder / RESULTS, folder / LABELS, folder.parent / VALIDATION)))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    with suppress(OSError):
+        status = path.lstat()
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return ()

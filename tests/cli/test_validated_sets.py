@@ -14,7 +14,6 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.data.labelled_sets import read_sets
 from judge_eval.data.options import ReadOptions
-from judge_eval.pages import derived_files
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table
@@ -356,7 +355,6 @@ def test_false_support_on_labelled_sets_is_said_under_comparisons_of_other_cuts(
     (row,) = table(desk, *other)
     assert row["false_support"] == [12, 24]
     assert said not in " ".join(desk("compare", *names).out.split())
-    desk.patch.setattr(derived_files, "FROM", 0)  # pages of small runs are kept too
     with serving(ServerSettings(desk.folder / "runs")) as url:
         address = f"{url}/api/v1/compare?baseline=label%3Asmall&candidate=label%3Aglued"
         assert said not in ask(address)[1]["read"]

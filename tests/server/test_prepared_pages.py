@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from judge_eval.pages.derived_files import stamps_of
 from judge_eval.server import comparison_routes
 from judge_eval.server import library as module
-from judge_eval.server.library import Library
+from judge_eval.server.library import Library, stamps_of
 from judge_eval.server.served_runs import ServedRuns
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.serving import ask, judge, rows, serving
