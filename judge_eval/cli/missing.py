@@ -1,6 +1,5 @@
 """`missing`: whether the corpus holds what a retriever lost."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +14,6 @@ from judge_eval.cli.printing.error_messages import INCOMPLETE, advise_resume, cl
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.errors import ConfigError
 from judge_eval.ranges import RANGES, Range
-
-_PER_SECOND, _MEMORY = 4e6, 2.8
-"""Bytes of a corpus that are read and indexed in a second, and the memory that a byte takes, on a slow machine."""
-_MUCH = 50e6
-"""Of a corpus with so many bytes it is said before what searching it takes."""
 
 
 @verb
@@ -77,14 +71,7 @@ def missing(
     kept = keeping.resolved().keywords()
     with Evaluator(**judge_of_run(judging, calling, before), cache=calling.used or False) as given:
         evaluator = check_run_to_search(given, before)
-        lost = search_corpus(
-            before,
-            corpus,
-            depth=depth,
-            limit=limit,
-            seed=seed,
-            before=(lambda _: None) if quiet else _tell_what_it_takes,
-        )
+        lost = search_corpus(before, corpus, depth=depth, limit=limit, seed=seed)
         if lost is None:
             tell(f"no question of {before.name} is lost: each has a relevant chunk, or a failed verdict")
             return
@@ -102,11 +89,3 @@ def missing(
         if not quiet and made.folder is not None:
             advise_resume(str(made.folder))
         raise typer.Exit(INCOMPLETE)
-
-
-def _tell_what_it_takes(files: Sequence[Path]) -> None:
-    size = sum(file.stat().st_size * (5 if file.suffix in (".gz", ".parquet") else 1) for file in files)
-    if size >= _MUCH:
-        minutes = max(1, round(size / _PER_SECOND / 60))
-        what = f"{minutes} minute{'s' if minutes > 1 else ''} and {max(0.1, size * _MEMORY / 1e9):.1f} GB of memory"
-        remark(f"searching {size / 1e9:.1f} GB of text takes about {what}")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import nlargest
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from judge_eval.compare.comparison import (
     MOST_MOVERS,
@@ -22,79 +18,18 @@ from judge_eval.compare.comparison import (
     LimitedDrop,
     TraceValue,
 )
-from judge_eval.compare.gate_limit import (
-    LEAST_SLICE,
-    Limit,
-    decide_drop,
-    gate_limits,
-    interval_lost,
-    lets_pass,
-    seen_before,
-    seen_drop,
-)
+from judge_eval.compare.gate_limit import Limit, decide_drop, gate_limits, interval_lost, lets_pass, seen_drop
 from judge_eval.compare.options import Gates, Undecided
 from judge_eval.compare.slice_limits import check_slices
 from judge_eval.errors import ConfigError, RunError
-from judge_eval.metrics import parse_metric
-from judge_eval.metrics.spec import ends
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.runs.scoring.slices import slices_of
 from judge_eval.safe_text import shortened
 from judge_eval.spelling import option
 from judge_eval.stats.figure import Interval
 
 _ROUNDING = 1e-12
-
-
-class Foresight(NamedTuple):
-    """What a limit will see, before anything is judged."""
-
-    limit: Limit
-    part: str
-    """The slice: `tag ids`; empty for all traces."""
-    traces: int
-    few: tuple[float | None, int | None]
-    """The least drop that is seen and how many traces show that nothing changed, if few traces change."""
-    many: tuple[float | None, int | None]
-    """And if many do."""
-
-
-def foresights(baseline: Run, gates: Gates, traces: int) -> Iterator[Foresight]:
-    """Yield each limit on a change with `seen_before`, if few and if many of so many traces change.
-
-    Few: differences are half as spread as the baseline's values; many: as spread, like runs whose values correlate .5.
-    Of a limit on each slice of a kind, the largest slice and the smallest one that is tested.
-    """
-    limits = [limit for limit in gate_limits(gates) if not limit.of_mean]
-    wanted = [limit.metric for limit in limits]
-    table = verdict_table(rescore(baseline, list(dict.fromkeys(wanted))) if wanted else baseline, wanted)
-    parts = [_limited_parts(table, limit) for limit in limits]
-    slices = sum(len(part) for limit, part in zip(limits, parts, strict=True) if limit.by is not None)
-    for limit, part in zip(limits, parts, strict=True):
-        low, high = ends(parse_metric(limit.metric).limits)
-        for name, values in dict([part[0], part[-1]] if part else []).items():
-            spread, n = float(values.std(ddof=1)), min(traces, len(values))
-            among = 1 if limit.by is None else max(1, slices)
-            few, many = (seen_before(limit.value, share * spread, n, high - low, among) for share in (0.5, 1.0))
-            yield Foresight(limit, name, n, few, many)
-
-
-def _limited_parts(table: VerdictTable, limit: Limit) -> list[tuple[str, NDArray[np.float64]]]:
-    """Return the values of a metric in what a limit is on, by name, the largest part first."""
-    values = table.scores[:, table.metrics.index(limit.metric)]
-    if limit.by is None:
-        parts = [("", values)]
-    else:
-        made = slices_of(table, limit.by)
-        names = [name for name in made.names if limit.name in (None, name)]
-        parts = [(f"{limit.by} {name}", values[made.inside(name)]) for name in names]
-    known = [(name, part[~np.isnan(part)]) for name, part in parts]
-    least = 2 if limit.by is None or limit.name is not None else LEAST_SLICE
-    return sorted([(name, part) for name, part in known if len(part) >= least], key=lambda part: -len(part[1]))
 
 
 def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None = None) -> Checks:

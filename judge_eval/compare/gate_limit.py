@@ -16,7 +16,6 @@ from judge_eval.metrics.metric import beyond
 from judge_eval.metrics.spec import ends
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.spelling import option
-from judge_eval.stats.distributions import normal_ppf
 from judge_eval.stats.figure import Interval
 from judge_eval.stats.intervals import FEW_TRIALS
 
@@ -179,30 +178,6 @@ def seen_at(limit: float, gap: float, error: float, span: float, lost: float = 0
         return None
     seen = (limit + (gap if math.isinf(span) else share * span) + _POWER * error) / (1 - share)
     return None if seen > span else seen
-
-
-def seen_before(
-    limit: float, spread: float, traces: int, span: float, slices: int = 1
-) -> tuple[float | None, int | None]:
-    """Return the least drop that a limit will see, and from how many traces on an unchanged run is shown to keep it.
-
-    Both with 80% power, before anything is judged. The distance of Gaffke's bound from the mean is, about, the root of
-    the squares of that of a normal bound and of that of Gaffke's where all traces stay equal (simulated: at most .007
-    off, for 20 to 500 traces).
-
-    Args:
-        limit: The limit on the drop.
-        spread: The standard deviation of the differences between two runs, as far as it is known.
-        traces: How many traces there are.
-        span: How wide the metric's range is.
-        slices: How many slices the gate limits; the level of the bound is .05 divided by it.
-    """
-    error, level = spread / math.sqrt(traces), 0.05 / slices
-    gap = normal_ppf(1 - level) * error
-    if not math.isinf(span):
-        gap = math.hypot(gap, span * (1 - level ** (1 / traces)))
-    wanted = ((ONE_SIDED + _POWER) * spread / limit) ** 2 if limit else math.inf
-    return seen_at(limit, gap, error, span), None if wanted > _MOST_NAMED else max(LEAST_TRACES, _rounded(wanted))
 
 
 def most_lost(d: Difference, limit: float) -> float | None:

@@ -54,8 +54,8 @@ def check_slices(comparison: Comparison, place: int, limit: Limit, undecided: Un
 def seen_in_slice(d: Difference, limit: float, slices: int) -> float | None:
     """Return the least drop that is seen as `seen_drop`, in one of so many slices that a gate limits.
 
-    The first p of Holm's method must be at most .05 divided by their number, so the bound is farther from the mean. Its
-    distance has the two parts that `seen_before` names; one grows by quantiles, one as where traces are equal.
+    The first p of Holm's method must be at most .05 divided by their number, so the bound is farther from the mean. The
+    square of its distance has two parts: one grows by quantiles, one as where traces are equal.
     """
     lost, least, _ = d.lost
     if least is None:

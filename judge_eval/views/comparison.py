@@ -6,7 +6,6 @@ from typing import Final
 from pydantic_core import to_json
 
 from judge_eval.compare.comparison import Change, Check, Checks, Comparison, Difference, TraceChange, Way
-from judge_eval.compare.gate import Foresight
 from judge_eval.compare.moved_claims import ClaimChange
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.safe_text import counted
@@ -324,25 +323,6 @@ def gate_title(checks: Sequence[Check]) -> str:
     if not failed and any(check.warns for check in checks):
         title += " with a warning"
     return f"{title}, {undecided} of {len(checks)} undecided" if undecided else title
-
-
-def foresight_lines(foresights: Iterable[Foresight], traces: int) -> Iterator[str]:
-    """Say which drops a gate will see in so many traces, before anything is judged."""
-    for limit, part, n, few, many in foresights:
-        what = "rise" if limit.kind == "max-rise" else "drop"
-        if few[0] is None:
-            sees = f"it will see no {what}"
-        else:
-            to = f"{many[0]:.2g}" if many[0] is not None else f"no {what}"
-            sees = f"it will see {what}s of about {few[0]:.2g} or more (80% power) if few questions change, "
-            sees += f"of {to} if many do"
-        wanted = ""
-        if few[1] is not None:
-            wanted = f"; it takes about {few[1]:,} questions to show that an unchanged run keeps it"
-        wanted += "" if not wanted or many[1] is None else f", {many[1]:,} if many change"
-        where = f"{part}, {counted(n, 'question')}" if part else counted(traces, "question")
-        name = limit.metric + (f"[{limit.part}]" if limit.by is not None else "")
-        yield f"gate {limit.kind} {name}={limit.value:g}, {where}: {sees}{wanted}"
 
 
 def with_gate(checks: Sequence[Check], sections: Sequence[Section]) -> tuple[Section, ...]:

@@ -35,15 +35,6 @@ class RunGate:
 
             check_gates((), self.gates) if self.baseline is None else gate_limits(self.gates)
 
-    def show_foresight(self, traces: int) -> None:
-        """Print which drops the limits will see in so many traces."""
-        if self.gates.has_limits and self.baseline is not None:
-            from judge_eval.compare.gate import foresights
-            from judge_eval.views.comparison import foresight_lines
-
-            for line in foresight_lines(foresights(self.baseline, self.gates, traces), traces):
-                tell(line)
-
     def metrics(self, chosen: Sequence[str]) -> list[str]:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
         if not self.gates.has_limits:
