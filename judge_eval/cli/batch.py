@@ -9,11 +9,9 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
-from judge_eval.cli.flags.common import Json, Quiet, check_claims
+from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags, Quiet, check_claims
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import MADE, KeepingFlags
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.error_messages import INCOMPLETE, batch_verb
 from judge_eval.cli.printing.gates import show_fault

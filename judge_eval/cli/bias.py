@@ -5,11 +5,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, Seed
+from judge_eval.cli.flags.common import Json, LabellingFlags, NumbersFlags, OneRun, Quiet, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.data.options import read_origins

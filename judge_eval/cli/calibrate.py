@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from judge_eval.cli.flags.common import Json, LabellingFlags, Seed, output_flag
-from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.common import Json, LabellingFlags, OneRun, Seed, output_flag
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 from judge_eval.errors import ConfigError

@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, LabellingFlags, Quiet, output_flag, readable
+from judge_eval.cli.flags.common import Json, LabellingFlags, NumbersFlags, Quiet, Runs, output_flag, readable
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, remark
 from judge_eval.data.options import ReadOptions

@@ -11,11 +11,9 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import CallingFlags, HowCalled, RunningFlags
-from judge_eval.cli.flags.common import Json, output_flag
+from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.compare.options import Gates

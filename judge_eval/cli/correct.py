@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-from judge_eval.cli.flags.common import Json, LabellingFlags
+from judge_eval.cli.flags.common import Json, LabellingFlags, NumbersFlags, OneRun
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import Json, NumbersFlags, Runs
 from judge_eval.cli.flags.config import find_config, settings
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION

@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json, Quiet
+from judge_eval.cli.flags.common import MADE, FinishedRun, Json, KeepingFlags, Quiet
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
-from judge_eval.cli.flags.keeping import MADE, FinishedRun, KeepingFlags
 from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import remark
 from judge_eval.ranges import check_ranges

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import Quiet, SafeCells, output_flag
-from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.common import OneRun, Quiet, SafeCells, output_flag
 from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import complain, remark, tell
 from judge_eval.safe_text import counted

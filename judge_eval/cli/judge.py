@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import Json, NumbersFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 
 

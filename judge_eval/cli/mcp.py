@@ -7,10 +7,9 @@ import typer
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.flags.common import NumbersFlags, Runs
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 from judge_eval.server.server_settings import TOKEN, ServerLimits, ServerSettings, Serving

@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, Quiet, Seed
+from judge_eval.cli.flags.common import FinishedRun, Json, KeepingFlags, Quiet, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
-from judge_eval.cli.flags.keeping import FinishedRun, KeepingFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, advise_resume, close, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.errors import ConfigError

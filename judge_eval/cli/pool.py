@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, output_flag
+from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, output_flag
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import give_json, remark
 from judge_eval.pools.joining import Settling

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
-from judge_eval.cli.flags.common import Floor, output_flag
+from judge_eval.cli.flags.common import Floor, NumbersFlags, OneRun, output_flag
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates

@@ -11,10 +11,17 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
-from judge_eval.cli.flags.common import Json, Quiet, TracesFile, check_claims, output_flag, readable
+from judge_eval.cli.flags.common import (
+    Json,
+    KeepingFlags,
+    NumbersFlags,
+    Quiet,
+    TracesFile,
+    check_claims,
+    output_flag,
+    readable,
+)
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import KeepingFlags
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resume, close, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates

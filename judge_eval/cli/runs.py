@@ -8,10 +8,19 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import RunningFlags
-from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
+from judge_eval.cli.flags.common import (
+    MADE,
+    Json,
+    KeepingFlags,
+    NumbersFlags,
+    OneRun,
+    Quiet,
+    Runs,
+    Yes,
+    output_flag,
+    readable,
+)
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.keeping import MADE, KeepingFlags, OneRun, Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, verb
 from judge_eval.cli.printing.gates import show_fault
 from judge_eval.cli.printing.safe_output import give_json, remark, tell

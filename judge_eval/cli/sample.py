@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import SafeCells, Seed, output_flag
-from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.common import OneRun, SafeCells, Seed, output_flag
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, output_flag
-from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.common import Json, NumbersFlags, OneRun, output_flag
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark
 

@@ -8,11 +8,9 @@ import typer
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Floor
+from judge_eval.cli.flags.common import Floor, NumbersFlags, Runs
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.compare.options import Gates

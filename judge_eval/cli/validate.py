@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import TracesFile, readable
+from judge_eval.cli.flags.common import NumbersFlags, TracesFile, readable
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.data.options import ReadOptions

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, Quiet, Seed, output_flag
+from judge_eval.cli.flags.common import Json, NumbersFlags, Quiet, Seed, output_flag
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError

@@ -7,11 +7,9 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.flags.keeping import MADE, KeepingFlags
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.pools.joining import Settling

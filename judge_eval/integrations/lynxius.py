@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from judge_eval.cli.flags.configured import configured
+import typer
+
+from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.command import VerbCommand
+from judge_eval.cli.flags.common import NumbersFlags, Runs
+from judge_eval.cli.flags.config import find_config, settings_for
+from judge_eval.cli.flags.groups import spread
+from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
-from judge_eval.evaluator import Evaluator
+from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.export.hosted import CONTEXT_PRECISION, booleans_of, context_precision_of
 from judge_eval.runs.keeping.lookup import find_run
 from judge_eval.runs.keeping.mirror import place_of_runs, written
@@ -22,6 +29,53 @@ from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Trace
 from judge_eval.server.rest_client import Client
 from judge_eval.server.server_settings import SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What `JUDGE_EVAL_*` variables and the nearest configuration file say."""
+
+    runs: Runs
+    judging: JudgingFlags
+    numbers: NumbersFlags
+    calling: CallingFlags
+
+    @property
+    def out(self) -> Path:
+        """The folder of runs."""
+        return self.runs.out
+
+    @property
+    def model(self) -> str | None:
+        """Who judges; None where nobody is named."""
+        return self.judging.model
+
+    def evaluator(self, model: str | None = None, *, first: str) -> Evaluator:
+        """Make the evaluator, which the caller closes, with `first` as one more metric."""
+        judging = replace(self.judging, model=model or self.model)
+        metrics = dict.fromkeys([first, *(self.numbers.names or DEFAULT_METRICS)])
+        return judging.evaluator(self.calling, self.numbers, list(metrics))
+
+
+def configured() -> Configured:
+    """Read the settings in force."""
+    settings_in_force: list[Configured] = []
+
+    @spread
+    def read(runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: CallingFlags) -> None:
+        settings_in_force.append(Configured(runs, judging, numbers, calling))
+
+    app = typer.Typer(add_completion=False)
+    app.command(cls=VerbCommand)(read)
+    settings = settings_for(read, find_config()[1])
+    try:
+        typer.main.get_command(app).main([], prog_name="judge-eval", standalone_mode=False, default_map=settings)
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # an error of typer
+        if message is None:
+            raise
+        raise ConfigError(message()) from None
+    return settings_in_force[0]
 
 
 @dataclass

@@ -20,11 +20,10 @@ from typer.main import get_command
 
 import judge_eval.cli.flags
 from judge_eval.cli.flags.calling import CachingFlags, CallingFlags
+from judge_eval.cli.flags.common import KeepingFlags, NumbersFlags, OneRun, Runs
 from judge_eval.cli.flags.config import records, settings
 from judge_eval.cli.flags.groups import flags_of, only, spread, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.flags.keeping import KeepingFlags, OneRun, Runs
-from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.data.options import ReadOptions
 from judge_eval.judges import Vote

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator, Options
-from judge_eval.cli.flags.cascades import CascadeFlags
-from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.judging import CascadeFlags, JudgingFlags
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.judge_file import JudgeSpec, ModelSpec, read_judge

@@ -20,9 +20,8 @@ _in_force: list[tuple[Path, dict[str, Any]]] = []
 def records() -> tuple[type, ...]:
     """Return the groups of options whose fields may be keys of `[tool.judge_eval]`."""
     from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
+    from judge_eval.cli.flags.common import KeepingFlags, NumbersFlags
     from judge_eval.cli.flags.judging import JudgingFlags
-    from judge_eval.cli.flags.keeping import KeepingFlags
-    from judge_eval.cli.flags.numbers import NumbersFlags
     from judge_eval.compare.options import Gates
     from judge_eval.data.options import ReadOptions
     from judge_eval.runs.options import Selection

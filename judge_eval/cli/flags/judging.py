@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.cascades import CascadeFlags
-from judge_eval.cli.flags.common import configured_judges
+from judge_eval.cli.flags.common import JUDGING, NumbersFlags, configured_judges
 from judge_eval.cli.flags.groups import is_flagged, only, without
-from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
 from judge_eval.errors import ConfigError
 from judge_eval.registry import MODES
 from judge_eval.safe_text import public_url
@@ -35,6 +33,46 @@ _SHARED = ("prompt", "mode", "relevant", "evidence", "blank", "confidence", "rep
 """The options of one judge and of a panel."""
 _SUFFIXES = (".toml", ".json")
 """How the names of judge files end."""
+
+
+_cascaded = partial(Setting, panel="A cascade of two judges", changes_verdict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeFlags:
+    """A cascade: its two judges, and from which confidence the cheap one decides."""
+
+    cascade: Annotated[
+        str | None,
+        _cascaded(
+            "Judge with two models: this one first, and --strong-model if it is not confident. It must "
+            "return probabilities: decisions/NAME, or a chat model with log-probabilities.",
+            metavar="MODEL",
+            completion="models",
+            common=True,
+        ),
+    ] = None
+    strong_model: Annotated[
+        str | None,
+        _cascaded(
+            "With --cascade: the strong judge. Default: --model.", metavar="MODEL", completion="models", common=True
+        ),
+    ] = None
+    cascade_threshold: Annotated[
+        float | None,
+        _cascaded(
+            "With --cascade: the confidence (.50, .51, ... 1.00) from which a cheap verdict is final. It has "
+            "no guarantee; `cascade fit` finds one that has."
+        ),
+    ] = None
+
+    def check_cascade(self) -> None:
+        """Check that options of a cascade come with its cheap judge."""
+        for field in fields(CascadeFlags):
+            if getattr(self, field.name) is not None:
+                raise ConfigError(
+                    f"{option(field.name)} is for a cascade: name its cheap judge too, {option('cascade', 'MODEL')}"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
