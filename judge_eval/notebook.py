@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import ConfigError
 from judge_eval.record import Shown
-from judge_eval.views.progress import progress_line
-from judge_eval.views.progress_bar import progress_bar
+from judge_eval.views.progress import progress_bar, progress_line
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from judge_eval.pages.figures import bare_head, metric_data
 from judge_eval.pages.rows import TraceRow
-from judge_eval.views.data import JSON
+from judge_eval.views.blocks import JSON
 
 _SHOWN = ("id", "title", "label")
 _GROUPS = ("tally", "results")

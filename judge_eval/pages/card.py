@@ -11,8 +11,8 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.recall import Memory, ReplayedCall
 from judge_eval.runs.scoring.aggregate import known_metric, main_metric
 from judge_eval.schema import Call, ClaimSupport, NoVerdict, Scale, Verdict
+from judge_eval.views.blocks import JSON
 from judge_eval.views.claims import cover_sentence, cover_word, needed_first, together_sentence, vital_word
-from judge_eval.views.data import JSON
 from judge_eval.views.trace import outcome_notes
 from judge_eval.wire import DecisionAnswer, DecisionQuestion, Questionnaire, Request
 

@@ -21,9 +21,8 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 from judge_eval.schema import Chunk, Outcome, Scale
 from judge_eval.stats.figure import named_fields
-from judge_eval.views.blocks import Sentence, ViewBlock
+from judge_eval.views.blocks import JSON, Sentence, ViewBlock
 from judge_eval.views.comparison import moved_claims_table
-from judge_eval.views.data import JSON
 from judge_eval.views.findings import attribution_sentence, claims_sentences, opening_sentence
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import page_html, sections_html

@@ -13,10 +13,9 @@ from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
-from judge_eval.views.blocks import Sentence
+from judge_eval.views.blocks import JSON, Sentence
 from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections, curve_sections
 from judge_eval.views.cut_sentences import cuts_notes
-from judge_eval.views.data import JSON
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import page_html, sections_html
 

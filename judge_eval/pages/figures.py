@@ -6,7 +6,7 @@ from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better
 from judge_eval.safe_text import counted
-from judge_eval.views.data import JSON, remarks_data
+from judge_eval.views.blocks import JSON, remarks_data
 from judge_eval.views.run_remarks import remarks_of
 
 UNKNOWN = "–"

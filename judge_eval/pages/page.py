@@ -20,7 +20,7 @@ from judge_eval.errors import UnknownNameError
 from judge_eval.llm.cache.store import Store
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.views.data import JSON
+from judge_eval.views.blocks import JSON
 from judge_eval.views.page_texts import Text, texts_of
 
 STYLES = ("pages.css", "compare.css", "runs.css", "claims.css")

@@ -21,7 +21,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale, sign_of
-from judge_eval.views.data import JSON
+from judge_eval.views.blocks import JSON
 
 QUERY = 240
 """Characters of a question that a row shows."""

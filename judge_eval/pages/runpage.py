@@ -26,8 +26,8 @@ from judge_eval.study.agree import agree, agreement_slices
 from judge_eval.study.matching import by_unit, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import agreement_sentences, certainty_sentence, figure_name
+from judge_eval.views.blocks import JSON
 from judge_eval.views.comparison import CHANGE_WORDS
-from judge_eval.views.data import JSON
 from judge_eval.views.missing import missing_sections
 from judge_eval.views.page_html import page_html, sections_html
 from judge_eval.views.reranker import reranker_sections

@@ -23,7 +23,7 @@ from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS
 from judge_eval.runs.folder.validation import VALIDATION
 from judge_eval.runs.keeping.lookup import LABELLED, Listing, delete_run, listing, newest_labelled
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.views.data import JSON
+from judge_eval.views.blocks import JSON
 
 LOOK = 4 * 2**20
 """Bytes of results that are read at one look."""

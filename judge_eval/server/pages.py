@@ -1,4 +1,4 @@
-"""The served pages: one shell, the files it loads, and the routes of the JSON behind each page."""
+"""The served pages: one shell, and the files it loads."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from judge_eval.llm.cache.store import Store
 from judge_eval.pages.page import STYLES, Page, pages, web, web_files
 from judge_eval.pages.report import embed
-from judge_eval.server.comparison_routes import make_comparison_routes, make_matrix_routes
-from judge_eval.server.label_routes import make_label_routes
-from judge_eval.server.library import Library
-from judge_eval.server.run_routes import make_run_routes
-from judge_eval.server.served_runs import ServedRuns
-from judge_eval.server.server_settings import ServerSettings
 
 OWN_PAGES = (Page("runs", "/", "runspage.js"), Page("docs", "/docs", "docspage.js"))
 """The pages that only a server has; they read what they show from the REST API."""
@@ -63,16 +56,3 @@ def _shell(page: Page) -> str:
 </body>
 </html>
 """
-
-
-def make_page_routes(library: Library, store: Store | None, settings: ServerSettings) -> APIRouter:
-    """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
-    api, runs = APIRouter(), ServedRuns(library, settings.sample, settings.floor)
-    for routes in (
-        make_run_routes(runs, store),
-        make_label_routes(runs),
-        make_comparison_routes(library),
-        make_matrix_routes(library),
-    ):
-        api.include_router(routes)
-    return api

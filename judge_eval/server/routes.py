@@ -31,11 +31,11 @@ from judge_eval.runs.scoring.aggregate import main_metric, reaches
 from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server import models
-from judge_eval.server.baselines import offered_baselines
 from judge_eval.server.document import body_of
 from judge_eval.server.incoming import Incoming, read_submission, read_upload
 from judge_eval.server.library import Library, MissingRunError
-from judge_eval.server.pages import make_page_routes
+from judge_eval.server.page_routes import make_page_routes
+from judge_eval.server.served_runs import offered_baselines
 from judge_eval.server.server_settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
 from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
 

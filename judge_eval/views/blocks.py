@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from judge_eval.views.tones import Tone
 
+JSON: TypeAlias = dict[str, Any]
+"""What pages and other programs get as JSON."""
 ColumnKind = Literal[
     "text", "number", "share", "signed", "effect", "p", "count", "counts", "interval", "signed interval", "strip"
 ]
@@ -218,6 +220,11 @@ class View:
     def remarks(self) -> list[Remark]:
         """All remarks in their order."""
         return [block for block in self.blocks if isinstance(block, Remark)]
+
+
+def remarks_data(remarks: Iterable[Remark]) -> list[JSON]:
+    """Return remarks as values that JSON can hold."""
+    return [{"about": r.about, "tone": r.tone, "text": r.text} for r in remarks]
 
 
 @singledispatch

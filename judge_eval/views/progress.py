@@ -1,4 +1,7 @@
-"""What people read of a run while it is judged: one line, for terminals and notebooks."""
+"""What people read of a run while it is judged: one line, for terminals and notebooks, or a bar."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.views.plan import dollars
@@ -15,3 +18,27 @@ def progress_line(progress: Progress) -> str:
     cost = f", {dollars(progress.cost)}" if progress.cost else ""
     wait = f"; the server asks to wait {progress.wait:.0f} s" if progress.wait else ""
     return f"{progress.traces}{total} traces, {progress.verdicts} verdicts{speed}{more}{cost}{wait}"
+
+
+@contextmanager
+def progress_bar(after: float = 0.0) -> Iterator[Callable[[Progress], None]]:
+    """Show on standard error how far a run is and the time that is left, from `after` seconds on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("judging"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=None)
+    if not after:
+        bar.start()
+
+    def watch(progress: Progress) -> None:
+        bar.update(task, completed=progress.traces, total=progress.total, description=progress_line(progress))
+        if progress.seconds >= after:
+            bar.start()
+
+    try:
+        yield watch
+    finally:
+        bar.stop()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from judge_eval.server import comparison_routes
 from judge_eval.server import library as module
+from judge_eval.server import page_routes
 from judge_eval.server.library import Library, stamps_of
 from judge_eval.server.served_runs import ServedRuns
 from judge_eval.server.server_settings import ServerSettings
@@ -73,9 +73,9 @@ def test_a_run_that_cannot_be_read_stops_no_preparing(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 def test_a_page_of_several_runs_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that is opened twice is scored once; with a run of other labels or another order it is another page."""
-    named = comparison_routes.page_named
+    named = page_routes.page_named
     made, make = counted(named("pool").make)
-    monkeypatch.setattr(comparison_routes, "page_named", lambda name: replace(named(name), make=make))
+    monkeypatch.setattr(page_routes, "page_named", lambda name: replace(named(name), make=make))
     a, b = judge(rows()[:4], tmp_path, label="a"), judge(rows()[:4], tmp_path, label="b")
     with serving(ServerSettings(tmp_path)) as url:
         first, again = (ask(f"{url}/api/v1/pages/pool?run={a.id}&run={b.id}") for _ in range(2))

@@ -44,7 +44,7 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 
         yield tell_now_and_then
         return
-    from judge_eval.views.progress_bar import progress_bar
+    from judge_eval.views.progress import progress_bar
 
     with progress_bar() as watch:
         yield watch

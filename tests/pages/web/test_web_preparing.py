@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.server import comparison_routes
+from judge_eval.server import page_routes
 from judge_eval.server.library import Library
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.browsing import violations
@@ -32,7 +32,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     for name in ("compared", "several"):
         monkeypatch.setattr(Library, name, slow(getattr(Library, name)))
-    monkeypatch.setattr(comparison_routes, "page_named", slow(comparison_routes.page_named))
+    monkeypatch.setattr(page_routes, "page_named", slow(page_routes.page_named))
     yield ready
     ready.set()
 
