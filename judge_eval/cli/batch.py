@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -12,18 +14,40 @@ from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
 from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags, Quiet, check_claims
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.error_messages import INCOMPLETE, batch_verb
 from judge_eval.cli.printing.gates import show_fault
 from judge_eval.cli.printing.safe_output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.options import Selection
 
+if TYPE_CHECKING:
+    from judge_eval.batch.state import Folder
+
 BatchFolder = Annotated[Path, typer.Argument(help="The batch's folder.")]
 _AS_EXPORTED = without("params", "unsupported", "record", "replay")
 """The batch keeps what was asked; the configuration may say something else by now."""
 OneServer: TypeAlias = Annotated[CallingFlags, only("fleet"), _AS_EXPORTED]
 """The server of the batches; the configuration says the rest."""
+
+
+def step(folder: Folder, verb: str) -> str:
+    """Return the command of a step, with the hosts that only the folder names to it."""
+    trusted = [word for host in folder.unnamed_hosts() for word in ("--trust-host", host)]
+    return shlex.join(["judge-eval", *trusted, "batch", verb, str(folder.path)])
+
+
+@contextmanager
+def _at_server(folder: Path, server: CallingFlags) -> Iterator[tuple[Folder, Any]]:
+    """Open a batch and its server; then print how far the round is."""
+    from judge_eval.batch.orders import remote_of
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import round_view
+    from judge_eval.cli.printing.output import show
+
+    with Folder(folder) as batch:
+        with closing(remote_of(batch, server.options())) as remote:
+            yield batch, remote
+        show(round_view(batch, batch.current))
 
 
 @batch_verb
@@ -49,16 +73,11 @@ def submit(
     Example:
     judge-eval batch submit batch/
     """
-    from judge_eval.batch import orders as ordering
-    from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import round_view
-    from judge_eval.cli.printing.output import show
+    from judge_eval.batch import orders
 
-    with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.options())) as remote:
-            ordering.submit(batch, remote, remark, patience=patience, created=created)
-            ordering.tell_doubles(batch, remote, remark)
-        show(round_view(batch, batch.current))
+    with _at_server(folder, server) as (batch, remote):
+        orders.submit(batch, remote, remark, patience=patience, created=created)
+        orders.tell_doubles(batch, remote, remark)
 
 
 @batch_verb
@@ -97,15 +116,10 @@ def cancel(
     Example:
     judge-eval batch cancel batch/ batch_abc123
     """
-    from judge_eval.batch import orders as ordering
-    from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import round_view
-    from judge_eval.cli.printing.output import show
+    from judge_eval.batch import orders
 
-    with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.options())) as remote:
-            ordering.cancel(batch, remote, batches, remark)
-        show(round_view(batch, batch.current))
+    with _at_server(folder, server) as (batch, remote):
+        orders.cancel(batch, remote, batches, remark)
 
 
 @batch_verb
@@ -120,18 +134,13 @@ def fetch(
     Example:
     judge-eval batch fetch batch/
     """
-    from judge_eval.batch import flow
-    from judge_eval.batch import orders as ordering
-    from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import round_view
-    from judge_eval.cli.printing.output import show
+    from judge_eval.batch import flow, orders
 
-    with Folder(folder) as batch:
-        with closing(ordering.remote_of(batch, server.options())) as remote:
-            done = ordering.fetch(batch, remote, wait=interval if wait else None, tell=remark)
-        show(round_view(batch, done))
-        if flow.under_way(batch):
-            raise typer.Exit(INCOMPLETE)
+    with _at_server(folder, server) as (batch, remote):
+        orders.fetch(batch, remote, wait=interval if wait else None, tell=remark)
+        left = flow.under_way(batch)
+    if left:
+        raise typer.Exit(INCOMPLETE)
 
 
 @batch_verb
@@ -216,6 +225,7 @@ def import_(
     from judge_eval.cli.printing.progress import watching
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.plan import calls_cost
+    from judge_eval.views.run_remarks import incomplete_line
 
     keeping.page()  # an invalid address is an error before anything is made
     with Folder(folder) as batch:
@@ -271,8 +281,6 @@ def import_(
                     resume=False if begun is None else begun[0],
                     **settings.selection.keywords(),
                 )
-    from judge_eval.views.run_remarks import incomplete_line
-
     fault = incomplete_line(done_run.manifest, running.max_failures)
     show_fault(fault)
     summary(done_run, json_, keeping.page(done_run))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from judge_eval.cli.batch import step
 from judge_eval.cli.flags.calling import CallingFlags, HowCalled
 from judge_eval.cli.flags.common import NumbersFlags, Quiet, TracesFile, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.batch_steps import step
 from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark, tell
 from judge_eval.data.options import ReadOptions

@@ -62,28 +62,24 @@ def show_prompt(
     prompt = form.prompt
     tell(f"{prompt.ref}, {prompt.mode}, {prompt.grades.name}, digest {form.digest.hex()}")
     if isinstance(form, DecisionForm):
-        tell_lines("\n--- rules ---")
-        tell_lines(prompt.with_levels(form.prompt.rules.strip()))
-        tell_lines("\n--- the question about each chunk ---")
-        tell_lines(form.prompt.question.strip())
         question = DecisionQuestion("", "", {}, form.prompt.described, prompt.grades.minimum)
-        tell_lines("\n".join(question.level_lines))
-        return
-    if isinstance(form, CellForm):
-        tell_lines("\n--- rules ---")
-        tell_lines(prompt.with_levels(form.prompt.rules.strip()))
-        tell_lines("\n--- the question about each claim and each chunk ---")
-        tell_lines(form.prompt.question.strip())
-        tell_lines("\n--- the question about each claim and all chunks ---")
-        tell_lines(form.prompt.together.strip())
-        return
-    tell_lines("\n--- system ---")
-    tell_lines(form.system)
-    tell_lines("\n--- user ---")
-    tell_lines(form.prompt.user.strip())
-    if form.prompt.titled_chunk:
-        tell_lines("\n--- each chunk ---")
-        tell_lines(form.prompt.titled_chunk.strip())
+        levels = "".join(f"\n{line}" for line in question.level_lines)
+        parts = {
+            "rules": prompt.with_levels(form.prompt.rules.strip()),
+            "the question about each chunk": form.prompt.question.strip() + levels,
+        }
+    elif isinstance(form, CellForm):
+        parts = {
+            "rules": prompt.with_levels(form.prompt.rules.strip()),
+            "the question about each claim and each chunk": form.prompt.question.strip(),
+            "the question about each claim and all chunks": form.prompt.together.strip(),
+        }
+    else:
+        parts = {"system": form.system, "user": form.prompt.user.strip()}
+        if form.prompt.titled_chunk:
+            parts["each chunk"] = form.prompt.titled_chunk.strip()
+    for name, text in parts.items():
+        tell_lines(f"\n--- {name} ---\n{text}")
 
 
 @app.command("new")

@@ -3,12 +3,10 @@
 import http.client
 import json
 import os
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -257,26 +255,14 @@ class Client:
         raise (DataError if status in (400, 413, 422) else RunError)(self._shown(message))
 
     def _fetched(self, request: urllib.request.Request) -> tuple[int, bytes]:
-        """Return status and body; a thread reads them, for headers that drip have no timeout of their own."""
+        """Return status and body."""
         until = time.monotonic() + _WHOLE * self._timeout
-        reply: Future[tuple[int, bytes]] = Future()
-
-        def fetch() -> None:
-            try:
-                try:
-                    answer = self._opener.open(request, timeout=self._timeout)
-                except urllib.error.HTTPError as error:
-                    answer = error
-                with answer:
-                    reply.set_result((answer.status, _read(answer, until)))
-            except BaseException as error:
-                reply.set_exception(error)
-
-        threading.Thread(target=fetch, daemon=True, name="judge_eval client").start()
         try:
-            return reply.result(_WHOLE * self._timeout)
-        except TimeoutError:
-            raise TimeoutError(f"no whole reply in {_WHOLE * self._timeout:g} seconds") from None
+            answer = self._opener.open(request, timeout=self._timeout)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            return answer.status, _read(answer, until)
 
     def _shown(self, text: str) -> str:
         """Return a server's words as one bounded line without control characters and the token."""

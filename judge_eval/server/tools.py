@@ -30,7 +30,6 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import shortened
 from judge_eval.schema import Chunk, Trace, Turn
 from judge_eval.server.server_settings import ServerLimits
-from judge_eval.views.blocks import View
 from judge_eval.views.comparison import check_lines, comparison_view, gate_title
 from judge_eval.views.markdown import markdown_of
 from judge_eval.views.progress import progress_line
@@ -86,27 +85,17 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
     def tool(function: F) -> F:
         """Register a tool whose errors are messages for the caller."""
 
-        def refusal(error: JudgeEvalError) -> ToolError:
-            message = error.message_for(names_in(root))
-            return ToolError(message.replace(str(root), root.name))  # as over REST, the folder's place is not told
-
         @wraps(function)
-        async def asked(*args: Any, **keywords: Any) -> Any:
+        async def called(*args: Any, **keywords: Any) -> Any:
             try:
                 _check_lengths(keywords)
-                return _bounded(await function(*args, **keywords))
-            except JudgeEvalError as error:
-                raise refusal(error) from None
+                if inspect.iscoroutinefunction(function):
+                    return _bounded(await function(*args, **keywords))
+                return _bounded(await asyncio.to_thread(function, *args, **keywords))
+            except JudgeEvalError as error:  # as over REST, the folder's place is not told
+                raise ToolError(error.message_for(names_in(root)).replace(str(root), root.name)) from None
 
-        @wraps(function)
-        def called(*args: Any, **keywords: Any) -> Any:
-            try:
-                _check_lengths(keywords)
-                return _bounded(function(*args, **keywords))
-            except JudgeEvalError as error:
-                raise refusal(error) from None
-
-        server.tool()(asked if inspect.iscoroutinefunction(function) else called)
+        server.tool()(called)
         return function
 
     def load(name: str) -> EvalRun:
@@ -118,19 +107,16 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
             raise RunError("no run here has that name, or several have; list_runs shows them") from None
         return EvalRun.load(folder)
 
-    def text(view: View) -> str:
-        return markdown_of(view)
-
     @tool
     def list_runs(label: str = "", most: Most = 20) -> str:
         """List the runs, newest first, with their means; `label` is a part of the label."""
         runs = [m for _, m in listing(root).runs if label.lower() in (m.label or "").lower()]
-        return text(runs_view(runs[:most], ()))
+        return markdown_of(runs_view(runs[:most], ()))
 
     @tool
     def show_run(run: RunSelector = "latest") -> str:
         """Show a run: its means with intervals, its failures and remarks."""
-        return text(summary_view(load(run)))
+        return markdown_of(summary_view(load(run)))
 
     @tool
     def worst_traces(run: RunSelector = "latest", metric: str | None = None, most: Most = 5) -> str:
@@ -142,7 +128,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
         scored = [result for result in loaded.results if result.scores.get(name) is not None]
         scored.sort(key=lambda result: result.scores[name] or 0.0, reverse=less_is_better(name))
         return (
-            "\n\n".join(text(trace_view(result, scale_of(loaded))) for result in scored[:most])
+            "\n\n".join(markdown_of(trace_view(result, scale_of(loaded))) for result in scored[:most])
             or f"no trace has a value of {name}"
         )
 
@@ -152,7 +138,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
     ) -> str:
         """Compare a run with its baseline on the questions that both have; the first sentence is the conclusion."""
         comparison = load(baseline).compare(load(candidate), metrics=metrics)
-        return text(comparison_view(comparison, traces=most, claims=most))
+        return markdown_of(comparison_view(comparison, traces=most, claims=most))
 
     @tool
     def check_gate(
@@ -191,7 +177,7 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
             parents, metrics=metrics, fuse=fuse, rerank=rerank, threshold=threshold, cut=cut, label=label, out=root
         )
         return "\n\n".join(
-            text(comparison_view(parent.compare(made, metrics=made.manifest.metrics), traces=5, claims=5))
+            markdown_of(comparison_view(parent.compare(made, metrics=made.manifest.metrics), traces=5, claims=5))
             for parent in parents
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -153,19 +152,12 @@ def test_whatever_a_server_sends_is_one_of_two_errors(name: str) -> None:
 
 @pytest.mark.slow
 def test_replies_are_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply that is too large, and headers or a body that drip, end in a `RunError`."""
+    """A reply that is too large, and a body that drips, end in a `RunError`."""
     monkeypatch.setattr(client_module, "_REPLY", 1_000)
     large = RawServer(lambda _: http(200, b" " * 2_000))
     with large as server, pytest.raises(RunError, match="more than 1,000 bytes"):
         Client(f"http://127.0.0.1:{server.port}").list_runs()
     monkeypatch.setattr(client_module, "_WHOLE", 2)
-    head = b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n"
-    bodies, headers = [head] + [b" "] * 900, [bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 900]
-    for pieces in (bodies, headers):
-        with RawServer(lambda _, pieces=pieces: pieces, pause=0.05) as server:  # type: ignore[misc]
-            with pytest.raises(RunError, match=r"too slowly|no whole reply"):
-                Client(f"http://127.0.0.1:{server.port}", timeout=0.3).list_runs()
-            readers = [thread for thread in threading.enumerate() if thread.name == "judge_eval client"]
-            for reader in readers if pieces is bodies else ():
-                reader.join(timeout=15)
-                assert not reader.is_alive(), "the body is read on after the error"
+    pieces = [b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n"] + [b" "] * 900
+    with RawServer(lambda _: pieces, pause=0.05) as server, pytest.raises(RunError, match="too slowly"):
+        Client(f"http://127.0.0.1:{server.port}", timeout=0.3).list_runs()
