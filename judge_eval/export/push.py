@@ -5,13 +5,14 @@ import hashlib
 import json
 import logging
 import os
+import random
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from judge_eval.background_loop import background_loop
 from judge_eval.errors import (
@@ -34,9 +35,6 @@ from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import counted
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 _CALLS = 4  # requests under way
 _TIMEOUT = 60.0  # seconds of one
@@ -205,39 +203,28 @@ class _Push:
 
     async def _ask(self, content: ScoreBody | Sequence[ScoreBody]) -> None:
         """Send a request in as many attempts as it takes; raises `RefusedError` or `FatalCallError`."""
-        from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
+        body, waited = _json(content), 0.0
+        for attempt in count(1):
+            try:
+                await self._post(body)
+                return
+            except TransientError as error:
+                asked = error.retry_after
+                # A service that asks for nothing at all is spared as well.
+                pause = max(asked or 0.0, random.uniform(0, min(20.0, 2.0**attempt / 4)))  # noqa: S311  no secret
+                waited += pause
+                if waited > PATIENCE or (asked is None and attempt >= _ATTEMPTS):
+                    late = "" if asked is None else f"; a wait of {asked:.0f} s was asked for"
+                    raise FatalCallError(f"{error.detail} ({counted(attempt, 'attempt')}{late})") from None
+                if asked is not None:
+                    self._hold(asked)
+            await asyncio.sleep(pause)
 
-        backoff = wait_random_exponential(multiplier=0.5, max=20)
-
-        def wait(state: "RetryCallState") -> float:
-            asked = _transient(state).retry_after
-            return max(asked or 0.0, backoff(state))  # a service that asks for nothing at all is spared as well
-
-        def stop(state: "RetryCallState") -> bool:
-            late = state.idle_for + state.upcoming_sleep > PATIENCE
-            return late or (_transient(state).retry_after is None and state.attempt_number >= _ATTEMPTS)
-
-        def give_up(state: "RetryCallState") -> None:
-            error = _transient(state)
-            asked = "" if error.retry_after is None else f"; a wait of {error.retry_after:.0f} s was asked for"
-            raise FatalCallError(f"{error.detail} ({counted(state.attempt_number, 'attempt')}{asked})")
-
-        body = _json(content)
-        await AsyncRetrying(
-            retry=retry_if_exception_type(TransientError),
-            wait=wait,
-            stop=stop,
-            before_sleep=self._hold,
-            retry_error_callback=give_up,
-        )(self._post, body)
-
-    def _hold(self, state: "RetryCallState") -> None:
-        """Let all other requests wait as well if the service asks for it."""
-        asked = _transient(state).retry_after
-        if asked is not None:
-            if asked >= _LONG and time.monotonic() + asked > self._free + _LONG:
-                _log.warning("%s asks to wait %.0f s", self._service.name, asked)
-            self._free = max(self._free, time.monotonic() + asked)
+    def _hold(self, asked: float) -> None:
+        """Let all other requests wait as well, as the service asks."""
+        if asked >= _LONG and time.monotonic() + asked > self._free + _LONG:
+            _log.warning("%s asks to wait %.0f s", self._service.name, asked)
+        self._free = max(self._free, time.monotonic() + asked)
 
     async def _post(self, body: bytes) -> None:
         await asyncio.sleep(max(0.0, self._free - time.monotonic()))
@@ -325,9 +312,3 @@ def _json(content: ScoreBody | Sequence[ScoreBody]) -> bytes:
 
 def _digest(record: ScoreBody) -> str:
     return hashlib.sha256(_json(record)).hexdigest()[:32]
-
-
-def _transient(state: "RetryCallState") -> TransientError:
-    error = state.outcome.exception() if state.outcome is not None else None
-    assert isinstance(error, TransientError)
-    return error

@@ -36,7 +36,7 @@ from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.page_routes import make_page_routes
 from judge_eval.server.served_runs import offered_baselines
 from judge_eval.server.server_settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
-from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
+from judge_eval.server.submissions import Submissions, error_of, make_run_folder
 
 AHEAD = timedelta(days=1)
 """How far the clock of the judging process may be ahead of the server's."""
@@ -342,7 +342,7 @@ _TOP = ("id", "label", "href", "tags", "status", "model", "prompt", "traces", "f
 
 def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> models.RunSummary:
     """Make what the list says of a run."""
-    top, more = head(manifest), notes_of(folder)
+    top = head(manifest)
     passed = {
         name: all(reaches(name, mean, limit) for mean in (a.mean, *(a.bounds or ())))
         for name, limit in settings.thresholds.items()
@@ -362,7 +362,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         metrics=manifest.aggregates,
         passed=passed,
         baseline=manifest.baseline,
-        error=more.get("error"),
+        error=error_of(folder),
         progress=progress,
         silent=silent,
     )

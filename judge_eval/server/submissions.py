@@ -1,7 +1,6 @@
 """Runs that were submitted to the server: kept at once, judged in turn, taken up again after a restart."""
 
 import asyncio
-import json
 import logging
 import shutil
 import threading
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import JudgeEvalError, RunError
@@ -26,11 +24,11 @@ from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
 from judge_eval.server.server_settings import ServerLimits
 
-TRACES, NOTES = "submission.jsonl", "submission.json"
+TRACES, ERROR = "submission.jsonl", "submission.error"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
 """The statuses in which a submitted run is judged without being asked for again."""
-MOST_NOTES = 2**20
-"""Bytes that are read of a submission's notes."""
+MOST_ERROR = 2**20
+"""Bytes that are read of why a submission failed."""
 SCAN = 5.0
 """Seconds between looks for runs that another server left behind."""
 
@@ -82,7 +80,6 @@ class Submissions:
             manifest = self.evaluator.begin(source.survey()).replace(**sent)
             files = {
                 TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
-                NOTES: b"{}",
                 MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
             }
             make_run_folder(self.library.root, manifest, files)
@@ -147,12 +144,12 @@ class Submissions:
                 text = error.message_for(names_in(self.library.root))
             else:
                 text = "an internal error; see the log"
-            note(folder, error=text)
+            note_error(folder, text)
             manifest = load_manifest(folder)
             if manifest.status in OPEN:
                 _mark(folder, manifest, "failed", datetime.now(UTC))
             raise
-        note(folder)
+        note_error(folder)
 
     def resume(self, run_id: str) -> Manifest:
         """Put a submitted run that ended without all its verdicts into the queue again."""
@@ -189,18 +186,15 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
     return folder
 
 
-def notes_of(folder: Path) -> dict[str, Any]:
-    """Read a submission's notes: `error`."""
+def error_of(folder: Path) -> str | None:
+    """Read why judging a submission failed; None if it did not."""
     try:
-        notes = json.loads(read_plain(folder / NOTES, MOST_NOTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    fields = notes if isinstance(notes, dict) else {}
-    return {name: value for name, value in fields.items() if isinstance(value, str)}
+        return read_plain(folder / ERROR, MOST_ERROR).decode() or None
+    except (OSError, ValueError):
+        return None
 
 
-def note(folder: Path, **outcome: str) -> None:
-    """Write down how judging a submission went, in place of what was said of that before."""
-    kept = {name: value for name, value in notes_of(folder).items() if name != "error"}
+def note_error(folder: Path, text: str = "") -> None:
+    """Write down why judging a submission failed, in place of what was said of that before."""
     with suppress(OSError):
-        write_atomically(folder / NOTES, json.dumps({**kept, **outcome}).encode())
+        write_atomically(folder / ERROR, text.encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval.compare.comparison import Comparison
-from judge_eval.export.pull_request import MARKER
+from judge_eval.export.ci_reports import MARKER
 from tests.support.command import FIXTURES, judge_eval
 from tests.support.golden import check_golden as assert_golden
 

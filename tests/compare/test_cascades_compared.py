@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judge_eval.compare.compare import compare
-from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table

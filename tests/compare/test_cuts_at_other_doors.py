@@ -13,7 +13,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.compare.gate import check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError
-from judge_eval.export.junit import junit
+from judge_eval.export.ci_reports import junit
 from judge_eval.export.mlflow import metrics_of
 from judge_eval.export.tables import trace_rows
 from judge_eval.export.trec import qrels_lines, run_lines

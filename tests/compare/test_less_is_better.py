@@ -11,8 +11,7 @@ from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
 from judge_eval.compare.gate import check_drops, check_under
 from judge_eval.compare.gate_limit import Limit, read_limits
-from judge_eval.export.junit import junit
-from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.matrixpage import SeveralRuns, matrix_page

@@ -11,7 +11,7 @@ from judge_eval.compare.comparison import Comparison
 from judge_eval.compare.gate import check_drops
 from judge_eval.compare.gate_limit import read_limits
 from judge_eval.compare.moved_claims import ClaimsMoved
-from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
 from judge_eval.pages.rows import Table

@@ -13,8 +13,7 @@ from judge_eval.compare.gate import check_gates
 from judge_eval.compare.gate_limit import Limit
 from judge_eval.compare.options import Gates
 from judge_eval.errors import ConfigError
-from judge_eval.export.junit import junit
-from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.gate_sentences import check_sentence
 from tests.compare.test_slices_compared import two_runs

@@ -12,8 +12,8 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.export.formats import write_as
-from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.tables import CLAIM_TYPES, claim_rows
 from judge_eval.export.text import as_markdown, labelled_lines
 from judge_eval.runs.folder.judgedclaims import judged_claims

@@ -16,9 +16,8 @@ from judge_eval.compare.gate import check_drops, check_under
 from judge_eval.compare.gate_limit import Limit
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
+from judge_eval.export.ci_reports import MARKER, junit, pull_request_comment
 from judge_eval.export.formats import write_as
-from judge_eval.export.junit import junit
-from judge_eval.export.pull_request import MARKER, pull_request_comment
 from judge_eval.export.text import as_markdown, csv_lines
 from judge_eval.safe_text import FORMULA
 from judge_eval.study.sample import blind_csv, choose_traces

@@ -13,12 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 from judge_eval import EvalRun, Evaluator
+from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.export.formats import write_as
 from judge_eval.export.inspect_log import inspect_log
-from judge_eval.export.junit import junit
 from judge_eval.export.mlflow import params_of, tags_of
 from judge_eval.export.phoenix import annotated
-from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.tables import table_of
 from judge_eval.export.text import as_json, as_markdown, csv_lines, labelled_lines
 from judge_eval.judges import Cascade, Decision, Pointwise

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.compare.comparison import Comparison
-from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.note import Note
 from judge_eval.pages.blind import blind_page
 from judge_eval.pages.compared import ComparedRuns

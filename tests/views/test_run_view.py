@@ -14,9 +14,8 @@ from rich.console import Console
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.errors import RefusedError
+from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.export.inspect_log import inspect_log
-from judge_eval.export.junit import junit
-from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.text import as_markdown
 from judge_eval.pages.rows import Table as RunTable
 from judge_eval.pages.runpage import run_page

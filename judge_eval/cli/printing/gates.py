@@ -166,8 +166,7 @@ def write_ci_report(
 ) -> None:
     """Write the report for CI: Markdown for a pull request, or JUnit XML; `fault` comes first in it."""
     from judge_eval.export import text as export
-    from judge_eval.export.junit import junit
-    from judge_eval.export.pull_request import pull_request_comment
+    from judge_eval.export.ci_reports import junit, pull_request_comment
     from judge_eval.views.run_remarks import remarks_of
 
     if output.suffix.lower() == ".xml":

@@ -1,13 +1,21 @@
-"""A gate as JUnit XML, which CI servers show."""
+"""A gate in the reports that CI shows: JUnit XML, and Markdown for a pull request."""
 
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
-from judge_eval.compare.comparison import Check
+from judge_eval.compare.comparison import Check, Comparison
+from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import printable
-from judge_eval.views.blocks import Remark
-from judge_eval.views.comparison import check_lines, gate_title
+from judge_eval.views.blocks import Remark, Section, Sentence, View
+from judge_eval.views.comparison import REPORT_TRACES, check_lines, comparison_view, gate_title, with_gate
 from judge_eval.views.gate_sentences import check_sentence
+from judge_eval.views.markdown import markdown_of
+from judge_eval.views.run import MOST_MISSED, summary_view
+
+MARKER = "<!-- judge-eval report -->"
+"""Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
+MOST = 65_000
+"""A comment may hold 65,536 characters; this leaves room for what a bot adds."""
 
 
 def junit(checks: Sequence[Check], remarks: Sequence[Remark] = (), fault: str | None = None) -> str:
@@ -47,3 +55,20 @@ def junit(checks: Sequence[Check], remarks: Sequence[Remark] = (), fault: str | 
 
 def _quoted(text: str) -> str:
     return quoteattr(printable(text), {"\n": "&#10;"})
+
+
+def pull_request_comment(
+    run: Run | None, comparison: Comparison | None, checks: Sequence[Check], fault: str | None = None
+) -> str:
+    """Write the comment, at most `MOST` characters, the marker first.
+
+    Without a run it holds the comparison alone. `fault`, which stands first, says why a run is incomplete or was not
+    made.
+    """
+    sections = [] if run is None else [*summary_view(run).sections]
+    sections = [*with_gate(checks, sections)]
+    if fault is not None:
+        sections.insert(0, Section("fault", (Sentence(fault, "strong"),)))
+    if comparison is not None:
+        sections += comparison_view(comparison, traces=REPORT_TRACES, claims=MOST_MISSED).sections
+    return f"{MARKER}\n\n{markdown_of(View('comment', tuple(sections)), MOST - len(MARKER))}"
