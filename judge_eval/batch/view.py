@@ -1,5 +1,7 @@
 """What people read of a batch: its files, and what an import brought."""
 
+import shlex
+
 from judge_eval.batch.pending import KnownAnswers
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.safe_text import counted
@@ -22,6 +24,12 @@ def imported_view(imported: KnownAnswers) -> View:
     for counts, words in ((replies.declined, "declined by the server"), (replies.unanswered, "not answered")):
         blocks += [Remark(words, f"{n:,} {words}: {message}") for message, n in counts.most_common(3)]
     return View("import", (Section("import", tuple(blocks)),))
+
+
+def step(folder: Folder, verb: str) -> str:
+    """Return the command of a step, with the hosts that only the folder names to it."""
+    trusted = [word for host in folder.unnamed_hosts() for word in ("--trust-host", host)]
+    return shlex.join(["judge-eval", *trusted, "batch", verb, str(folder.path)])
 
 
 def round_view(folder: Folder, round_: Round) -> View:

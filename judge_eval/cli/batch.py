@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,12 +27,6 @@ _AS_EXPORTED = without("params", "unsupported", "record", "replay")
 """The batch keeps what was asked; the configuration may say something else by now."""
 OneServer: TypeAlias = Annotated[CallingFlags, only("fleet"), _AS_EXPORTED]
 """The server of the batches; the configuration says the rest."""
-
-
-def step(folder: Folder, verb: str) -> str:
-    """Return the command of a step, with the hosts that only the folder names to it."""
-    trusted = [word for host in folder.unnamed_hosts() for word in ("--trust-host", host)]
-    return shlex.join(["judge-eval", *trusted, "batch", verb, str(folder.path)])
 
 
 @contextmanager
@@ -163,7 +156,7 @@ def export_(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session, storable_data, storable_judge
     from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import imported_view, round_view
+    from judge_eval.batch.view import imported_view, round_view, step
     from judge_eval.cli.printing.output import show, show_apart
 
     spec = storable_judge(judging.spec(numbers.relevant))
@@ -220,7 +213,7 @@ def import_(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session
     from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import imported_view, round_view
+    from judge_eval.batch.view import imported_view, round_view, step
     from judge_eval.cli.printing.output import show, show_apart, summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.runs.keeping.mirror import written

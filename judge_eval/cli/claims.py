@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.batch import step
 from judge_eval.cli.flags.calling import CallingFlags, HowCalled
 from judge_eval.cli.flags.common import NumbersFlags, Quiet, TracesFile, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
@@ -146,7 +145,7 @@ def _by_batch(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import SPLIT, Session, storable_data, storable_judge
     from judge_eval.batch.state import BatchSettings, Folder
-    from judge_eval.batch.view import imported_view, round_view
+    from judge_eval.batch.view import imported_view, round_view, step
     from judge_eval.cli.printing.output import show, show_apart
     from judge_eval.files import write_atomically
     from judge_eval.llm.options import Options
