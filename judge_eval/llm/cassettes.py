@@ -30,16 +30,16 @@ _WHO = 500  # characters of a backend's name and parameters shown in an error
 _ASKED = 100  # characters of the question and of the first passage shown for review
 
 TapeRow: TypeAlias = dict[str, Any]
+JudgesByRoute: TypeAlias = Mapping[str, Identity | None]
+"""Who answers, by route; a single judge has the route "". None for one whose answers are not to be stored."""
 
 
 @dataclass
 class Tape:
     """What a cassette holds."""
 
-    identity: Identity | None = None
-    """Who answered; None if that was not to be stored."""
-    members: Mapping[str, Identity | None] | None = None
-    """Who answered, by route, if several judges were recorded; else None."""
+    judges: JudgesByRoute = field(default_factory=lambda: {"": None})
+    """Who answered."""
     rows: dict[tuple[str, str], TapeRow] = field(default_factory=dict)
     """The answers by route and by the digest of their request; a single judge has the route ""."""
     asked: set[tuple[str, str]] = field(default_factory=set)
@@ -129,24 +129,20 @@ def _bounded_lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def append(
-    path: Path, identity: Identity | None, rows: Sequence[TapeRow], members: Mapping[str, Identity | None] | None = None
-) -> None:
-    """Add lines to a cassette, safe from other processes that do the same; make it if needed."""
-    # `identity` is who answers: None if that is not to be stored, or if there are several `members`, by
-    # route. The file must be of the same backend.
+def append(path: Path, judges: JudgesByRoute, rows: Sequence[TapeRow]) -> None:
+    """Add lines to a cassette of the same judges, safe from other processes that do so; make it if needed."""
     with _locked(path) as file:
         size = file.seek(0, os.SEEK_END)
-        lines = b"" if size else _line(_header(identity, members))
+        lines = b"" if size else _line(_header(judges))
         if size:
             file.seek(size - 1)
             if file.read(1) != b"\n":
                 _mend(path, file)
             file.seek(0)
-            before, now = _read_header(path, next(_bounded_lines(path, file))), Tape(identity, members)
-            if (before.identity, before.members) != (identity, members):
+            before = _read_header(path, next(_bounded_lines(path, file)))
+            if before != judges:
                 raise ConfigError(
-                    f"{path}: the cassette holds the answers of {_answerers(before)}, not of {_answerers(now)}; "
+                    f"{path}: the cassette holds the answers of {_answerers(before)}, not of {_answerers(judges)}; "
                     "record into another file, or delete this one"
                 )
             file.seek(0, os.SEEK_END)
@@ -175,7 +171,7 @@ def tidy(path: Path, keep: Collection[tuple[str, str]] | None = None) -> int:
         rows = sorted((row for key, row in tape.rows.items() if keep is None or key in keep), key=_order)
         removed = len(tape.rows) - len(rows)
         try:
-            lines = [_line(_header(tape.identity, tape.members)), *map(_line, rows)]
+            lines = [_line(_header(tape.judges)), *map(_line, rows)]
         except ValueError:
             message = "a line holds NaN or an infinity, which are not JSON; correct or delete it"
             raise DataError(message, file=str(path)) from None
@@ -190,7 +186,7 @@ def _parse(path: Path, data: bytes) -> Tape:
     lines += [rest] if rest else []
     if not lines:
         return Tape()
-    tape = _read_header(path, lines[0])
+    tape = Tape(_read_header(path, lines[0]))
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -208,10 +204,10 @@ def _parse(path: Path, data: bytes) -> Tape:
     return tape
 
 
-def _header(identity: Identity | None, members: Mapping[str, Identity | None] | None = None) -> TapeRow:
-    if members is None:
-        return {"cassette": FORMAT, "backend": _identity_row(identity)}
-    return {"cassette": SEVERAL, "backends": {route: _identity_row(who) for route, who in members.items()}}
+def _header(judges: JudgesByRoute) -> TapeRow:
+    if judges.keys() == {""}:
+        return {"cassette": FORMAT, "backend": _identity_row(judges[""])}
+    return {"cassette": SEVERAL, "backends": {route: _identity_row(who) for route, who in judges.items()}}
 
 
 def _identity_row(identity: Identity | None) -> TapeRow | None:
@@ -231,14 +227,14 @@ def _identity_row(identity: Identity | None) -> TapeRow | None:
     }
 
 
-def _read_header(path: Path, line: bytes) -> Tape:
+def _read_header(path: Path, line: bytes) -> JudgesByRoute:
     try:
         header = check_single_keys(line, read_json(line))
         if header["cassette"] == SEVERAL:
-            return Tape(None, {str(route): _identity_in(who) for route, who in header["backends"].items()})
+            return {str(route): _identity_in(who) for route, who in header["backends"].items()}
         if header["cassette"] != FORMAT:
             raise ValueError(f"format {header['cassette']!r}, and this version reads {FORMAT} and {SEVERAL}")
-        return Tape(_identity_in(header["backend"]))
+        return {"": _identity_in(header["backend"])}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"not the first line of a cassette: {str(error)[:200]}", file=str(path), line=1) from None
 
@@ -252,10 +248,8 @@ def _identity_in(row: TapeRow | None) -> Identity | None:
     return Identity(*texts, params, variant)
 
 
-def _answerers(tape: Tape) -> str:
-    if tape.members is None:
-        return _who(tape.identity)
-    return " and ".join(f"{_who(who)} as {route!r}" for route, who in tape.members.items())
+def _answerers(judges: JudgesByRoute) -> str:
+    return " and ".join(_who(who) + (f" as {route!r}" if route else "") for route, who in judges.items())
 
 
 def _who(identity: Identity | None) -> str:
@@ -331,7 +325,7 @@ class Recording(Wrapper):
     `members` says who answers, by route, if the backend stands for several.
     """
 
-    def __init__(self, inner: Backend, path: str | Path, members: Mapping[str, Identity | None] | None = None) -> None:
+    def __init__(self, inner: Backend, path: str | Path, members: JudgesByRoute | None = None) -> None:
         super().__init__(inner)
         self.path, self._members = Path(path), members
         self._written: dict[_Key, bool] = {}  # whether the written answer is accepted, by request
@@ -374,7 +368,7 @@ class Recording(Wrapper):
         if not new:
             return
         rows = [tape_row(request, answer, key[0]) for key, (request, answer, _) in new.items()]
-        append(self.path, self.inner.identity, rows, self._members)
+        append(self.path, self._members or {"": self.inner.identity}, rows)
         self._written |= {key: accepted for key, (_, _, accepted) in new.items()}
 
 
@@ -400,9 +394,9 @@ class Replay:
         if not self._read:
             self._read.append(read(self.path))
         tape = self._read[0]
-        routes = [""] if tape.members is None else list(tape.members)
-        if self.route not in routes:
-            content = "one judge" if tape.members is None else f"the judges {', '.join(map(repr, routes))}"
+        if self.route not in tape.judges:
+            several = ", ".join(map(repr, tape.judges))
+            content = "one judge" if "" in tape.judges else f"the judges {several}"
             wanted = f"the judge {self.route!r}" if self.route else "a single judge"
             raise ConfigError(
                 f"{self.path}: the cassette holds {content}, and {wanted} is asked for; replay it with the "
@@ -418,8 +412,7 @@ class Replay:
     @property
     def identity(self) -> Identity | None:
         """Who answered when it was recorded."""
-        tape = self._tape
-        return tape.identity if tape.members is None else tape.members[self.route]
+        return self._tape.judges[self.route]
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is recorded, in the order of the requests."""

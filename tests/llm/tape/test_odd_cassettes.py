@@ -29,7 +29,7 @@ ANSWERS = (
 def lines() -> list[dict[str, object]]:
     """Write valid lines of a cassette, the header first."""
     rows = [cassette.tape_row(ask(str(n), trace_id="t", chunk_ids=("c",)), a) for n, a in enumerate(ANSWERS)]
-    return [cassette._header(IDENTITY), *rows]
+    return [cassette._header({"": IDENTITY}), *rows]
 
 
 def check(error: Exception, place: str) -> None:
@@ -60,7 +60,7 @@ def test_odd_lines(tmp_path: Path) -> None:
                     use(answer)
         if number % 10 == 0:
             try:
-                cassette.append(path, IDENTITY, [cassette.tape_row(ask("new"), ANSWERS[0])])
+                cassette.append(path, {"": IDENTITY}, [cassette.tape_row(ask("new"), ANSWERS[0])])
                 cassette.tidy(path)
             except (DataError, ConfigError) as error:
                 check(error, "tape.jsonl")
@@ -106,7 +106,7 @@ def test_a_line_without_end_is_refused_before_it_is_whole_in_memory(
     with path.open("ab") as file:
         file.truncate(path.stat().st_size + 2**30)  # a gigabyte of nothing, which takes no room
     more = [cassette.tape_row(ask("new"), ANSWERS[0])]
-    for use_of in (cassette.read, cassette.tidy, lambda path: cassette.append(path, IDENTITY, more)):
+    for use_of in (cassette.read, cassette.tidy, lambda path: cassette.append(path, {"": IDENTITY}, more)):
         tracemalloc.start()
         with pytest.raises(DataError, match=rf"tape\.jsonl:{len(rows) + 1}: longer than"):
             use_of(path)

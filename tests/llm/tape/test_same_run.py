@@ -150,8 +150,7 @@ def test_answers_of_several_judges_to_one_question_stand_apart(tmp_path: Path) -
     with Evaluator({"a": "fake/overlap", "b": "fake/inverted"}, judge=panel, cache=False, options=options) as made:
         recorded = what(made.evaluate([row()]))
     held = cassette.read(tape)
-    assert held.members is not None
-    assert {route: who and who.provider for route, who in held.members.items()} == {"a": "fake", "b": "fake"}
+    assert {route: who and who.provider for route, who in held.judges.items()} == {"a": "fake", "b": "fake"}
     assert [line["route"] for line in map(json.loads, tape.read_text().splitlines()[1:])] == ["a", "b"] * 4
     options = Options(replay=tape)
     with Evaluator({"a": "replay/a", "b": "replay/b"}, judge=panel, cache=False, options=options) as made:
