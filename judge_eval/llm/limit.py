@@ -24,8 +24,6 @@ that means more goes on rejecting."""
 _SILENT = 8  # completions in a row without a word of the quota after which nothing that was said of it counts
 _RULE, _CONVINCED, _TRUST = 4.0, 6.0, 0.26
 """The rejections in a row that make them the rule, the most that are remembered, and what a completion takes off."""
-_FALL, _LEARNED, _RETURN = 0.1, 0.2, 5.0
-"""By how much of itself the learned pace falls at a rejection, and as it is learned; the seconds until it is back."""
 _GROWTH = 0.07
 """What a completed call adds to the window after slow start: it rises while fewer than 12% are rejected."""
 _SLOTS = 4
@@ -112,8 +110,7 @@ class RateController:
 
     A window bounds the calls in flight: it doubles until rejections are the rule, then each completion adds a
     little and each rejection takes half a call. Calls are spread at the rate that the server advertises, once
-    little is left of it. A limit that is not advertised is learned: if rejections are the rule, the pace falls
-    below that of the last completions, then rises until the next rejection.
+    little is left of it. Where rejections are the rule, the wait that the server asks for holds all calls.
     """
 
     def __init__(self, limits: RateLimits) -> None:
@@ -139,21 +136,10 @@ class RateController:
         self._rejected_at = -math.inf
         self._last = 0  # the number of the last call that was rejected
         self._doubt = 0.0  # the evidence that rejections are the rule, in rejections
-        self._flow, self._flow_at = 0.0, -math.inf  # completions a second lately, and the time of the last one
-        self._top, self._depth = 0.0, 0.0  # the pace at which rejections came, 0 for none, and the share taken off
-        self._fell_at = -math.inf
         self._times: list[float] = []  # the seconds of the calls of this round that started in this window
         self._narrow = (0.0, 0.0)  # the window before the last doubling and the seconds of a call in it; 0 for none
         self._widened, self._rounds = 0, 1  # the last call that says nothing of this window; rounds until it may double
         self._crowded = 0  # the last call of a window that was taken back
-        self._least = 0.0  # a pace under which rejections are no longer the limit's
-        self._fell_after = 0  # the calls started before the pace fell, which say nothing about it
-
-    def pace(self, now: float) -> float | None:
-        """Return the learned pace in calls a second, > 0; None where nothing limits it."""
-        if not self._top:
-            return None
-        return self._top * (1 + self._depth * (max(0.0, now - self._fell_at) / _RETURN - 1) ** 3)
 
     def admit(self, guess: float, now: float) -> float:
         """Ask whether a call may start; `guess` is its tokens, used until calls have completed.
@@ -170,8 +156,6 @@ class RateController:
             gap = 60 / self.limits.rpm
         if self.limits.tpm is not None:
             gap = max(gap, cost * 60 / self.limits.tpm)
-        if (pace := self.pace(now)) is not None:
-            gap = max(gap, 1 / pace)
         if self.requests is not None:
             gap = max(gap, self.requests.spend(1, now))
         if self.tokens is not None:
@@ -199,7 +183,7 @@ class RateController:
         """
         number = self.started if number is None else number
         if outcome == "ok":
-            self._completed(now, took, tokens, number)
+            self._completed(took, tokens, number)
         elif outcome == "late" and self._narrow[0]:  # the calls that show that the window is too wide never complete
             self._take_doubling_back()
         elif outcome != "neutral" and number > self._crowded:
@@ -209,7 +193,7 @@ class RateController:
         self._heard = False
         self.in_flight -= 1
 
-    def _completed(self, now: float, took: float, tokens: float, number: int) -> None:
+    def _completed(self, took: float, tokens: float, number: int) -> None:
         self._peak = max(self.in_flight, self._peak - 0.1)
         if self._peak * 2.5 < self.window:  # an unused window says nothing about a wider one
             pass
@@ -229,9 +213,6 @@ class RateController:
         self._silent = 0 if self._heard else self._silent + 1
         if self._silent >= _SILENT:
             self.requests = self.tokens = None
-        span = max(self._latency, 1.0)
-        gone = max(0.0, now - max(self._flow_at, self.not_before))
-        self._flow, self._flow_at = self._flow * math.exp(-gone / span) + 1 / span, now
 
     def _double_if_as_fast(self, took: float, number: int) -> None:
         """Take in a call; after a round of them double the window, or take the last doubling back."""
@@ -261,28 +242,13 @@ class RateController:
         # completions. One that comes behind a later one had been counted as taken: that is taken back.
         between = number - self._last - 1 if number > self._last else -1
         self._last = max(number, self._last)
-        if number > self._fell_after:
-            self._doubt = max(0.0, self._doubt - _TRUST * between) + 1
-            if self.requests is None:
-                self._learn(now)
-            self._doubt = min(self._doubt, _CONVINCED)
+        self._doubt = min(max(0.0, self._doubt - _TRUST * between) + 1, _CONVINCED)
         rule = self._doubt >= _RULE
         self._slow_start = self._slow_start and self._doubt < _RULE / 2
         empty = self.requests is not None and self.requests.left(now) < 1
         if retry_after is not None and (rule or empty):
             held = now + (retry_after if rule else min(retry_after, _LONGEST_HOLD))
             self.not_before = max(self.not_before, held)
-
-    def _learn(self, now: float) -> None:
-        """Let the pace fall at a rejection; where it has fallen by half, rejections are not about the pace."""
-        top, depth = self.pace(now), _FALL
-        if self._doubt >= _CONVINCED:
-            top = self._flow if top is None else min(top, self._flow)
-            depth, self._least, self._doubt = _LEARNED, top * (1 - _LEARNED) / 2, _RULE
-        elif top is not None and top < self._least:
-            top = 0.0
-        if top is not None:
-            self._top, self._depth, self._fell_at, self._fell_after = top, depth, now, self.started
 
     def advertise(self, signal: RateSignal, now: float) -> None:
         """Note what a server advertised."""

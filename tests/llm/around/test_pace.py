@@ -1,23 +1,11 @@
-"""The learned pace as arithmetic: which rejections are the rule, and how fast to go on."""
+"""Which rejections are the rule, as arithmetic."""
 
 from __future__ import annotations
 
 import math
 import random
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from judge_eval.llm.limit import RateController, RateLimits
-
-
-def flowing(rate: float, seconds: float = 20.0) -> RateController:
-    """A controller whose server has completed so many calls a second for a while, up to time 0."""
-    state = RateController(RateLimits(most=10_000, start=10_000))
-    for turn in range(int(rate * seconds)):
-        state.admit(1, turn / rate - seconds)
-        state.release("ok", turn / rate - seconds, took=0.5)
-    return state
 
 
 def start(state: RateController, count: int) -> list[int]:
@@ -68,55 +56,3 @@ def test_a_third_rejected_is() -> None:
     for number in range(3, 90, 3):
         reject(state, number)
     assert state.not_before == 30
-
-
-def test_the_pace_returns_stays_and_goes_beyond() -> None:
-    """It falls below what was completed, is back after five seconds, waits there and goes on."""
-    state = flowing(100)
-    for number in start(state, 6):
-        assert state.pace(0) is None
-        reject(state, number)
-    values = [state.pace(now) or 0.0 for now in (0, 2.5, 4, 5, 6, 10, 25)]
-    assert values == sorted(values)
-    assert 75 < values[0] < 85
-    assert abs(values[3] - values[0] / 0.8) < 1
-    assert values[4] - values[2] < 0.02 * values[3]
-    assert values[-1] > 3 * values[3]
-
-
-def test_calls_from_before_a_fall_tell_nothing() -> None:
-    """What was started at the old pace may be rejected without a further fall."""
-    state = flowing(100)
-    numbers = start(state, 50)
-    for number in numbers[:6]:
-        reject(state, number)
-    fallen = state.pace(0)
-    assert fallen is not None
-    for number in numbers[6:]:
-        reject(state, number)
-    assert state.pace(0) == fallen
-
-
-def test_rejections_that_are_not_about_the_pace_end_it() -> None:
-    """Where the pace has fallen by half and single calls are rejected as before, nothing is paced."""
-    state = flowing(1000)
-    for number in start(state, 6):
-        reject(state, number)
-    for turn in range(1, 30):
-        reject(state, start(state, 20)[-1], 0.02 * turn)
-    assert state.pace(1.0) is None
-
-
-@given(st.lists(st.tuples(st.booleans(), st.floats(0, 30), st.integers(1, 40)), max_size=60))
-def test_whatever_happens(events: list[tuple[bool, float, int]]) -> None:
-    """A pace is above 0."""
-    state, now = RateController(RateLimits()), 0.0
-    for completed, pause, more in events:
-        now += pause
-        numbers = start(state, more)
-        if completed:
-            state.release("ok", now, took=1.0)
-        else:
-            reject(state, numbers[more // 2], now)
-        pace = state.pace(now)
-        assert pace is None or pace > 0
