@@ -43,7 +43,8 @@ def main() -> None:
         store = DiskStore(Path(folder))
         each(store, 10)
         told("synchronous=NORMAL, as it is", each(store, options.rows))
-        cache = store._writer
+        cache = store._connection
+        assert cache is not None
         cache.execute("PRAGMA synchronous = FULL")
         told("synchronous=FULL: the disk is told at every row", each(store, options.rows))
         cache.execute("PRAGMA synchronous = NORMAL")

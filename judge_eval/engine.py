@@ -410,7 +410,6 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
             total.input_tokens += sum(len(message.content) for message in request.messages) // 4
             total.output_tokens += request.max_tokens
             total.passages += len(request.passages)
-            total.listwise = total.listwise or request.form.listwise
     return total
 
 

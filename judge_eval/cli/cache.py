@@ -112,24 +112,3 @@ def clear(caching: Cache, yes: Yes = False) -> None:
     with closing(store):
         store.clear()
     tell(f"{place}: cleared")
-
-
-@app.command("seal")
-@verb
-def seal(caching: Cache) -> None:
-    """Seal the stored replies with the key in JUDGE_EVAL_CACHE_KEY.
-
-    Unsealed replies would be asked for again. Do this only if you trust everyone who could write the cache.
-
-    Example:
-    judge-eval cache seal --cache postgresql://user:password@host:5432/name
-    """
-    from judge_eval.llm.cache.store import reseal
-
-    store = _open(caching)
-    if store is None:
-        return
-    with closing(store):
-        sealed, refused = reseal(store)
-    left = f", {refused:,} were changed after they were written and are left as they are" if refused else ""
-    tell(f"{getattr(store, 'location', None) or getattr(store, 'folder', '')}: {sealed:,} replies sealed{left}")

@@ -20,7 +20,7 @@ def plan_lines(stack: Stack, plan: Plan) -> Iterator[str]:
     if not plan.calls:
         yield f"cost: nothing, {'every answer is in the cache' if plan.hits else 'there is nothing to ask'}"
         return
-    likely = expect_output(stack, plan)
+    likely = expect_output(plan)
     yield f"about {plan.input_tokens:,} input tokens"
     some, every = caches_prompt_from(stack.backend)
     if plan.fixed_tokens < every:
@@ -67,7 +67,7 @@ def stage_cost(stack: Stack, stage: Stage, plan: Plan) -> str:
 
 def calls_cost(stack: Stack, plan: Plan) -> str:
     """Say what the calls of a plan would cost, in tokens and in money."""
-    likely = expect_output(stack, plan).output_tokens if plan.output_tokens else 0
+    likely = expect_output(plan).output_tokens if plan.output_tokens else 0
     tokens = f"input and {likely:,} output tokens" if likely else "input tokens"
     money = _money(stack, plan.input_tokens, likely, plan.output_tokens)
     return f"about {plan.input_tokens:,} {tokens} are likely; {money}"

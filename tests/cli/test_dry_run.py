@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from judge_eval.llm.expected_usage import is_model
 from tests.support.chat_server import ChatServer
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
@@ -48,44 +47,14 @@ def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
     assert likely == pytest.approx(tokens(output, r"\+ N tokens"), rel=0.1)
 
 
-@pytest.mark.slow
-def test_answers_of_the_same_model_to_other_questions_are_learned_from(desk: Desk) -> None:
-    """Another prompt asks anew, and the model's own other answers tell how long it answers."""
-    assert desk("run", DATA, *FAKE, "-q").code == 0
-    assert "(as the 184 answers of this model in the cache)" in plan(desk, *FAKE, "--prompt", "relevance/binary")
-    assert "a third of the cap" in plan(desk, "--model", "fake/hash", "--prompt", "relevance/binary")
-    assert "a third of the cap" in plan(desk, *FAKE, "--mode", "listwise")
-    assert desk("run", DATA, *FAKE, "--mode", "listwise", "-q").code == 0
-    answers = plan(desk, *FAKE, "--mode", "listwise", "--prompt", "support/graded")
-    assert "(as the 37 answers of this model in the cache)" in answers
-    assert 3_000 < tokens(answers, "about N output tokens are likely") < 12_000
-
-
-def test_a_server_that_names_a_version_of_the_model_is_learned_from(desk: Desk) -> None:
-    """Answers of a real client over HTTP, kept in the cache, are found by the name the server gave."""
+def test_answers_of_a_server_are_learned_from(desk: Desk) -> None:
+    """Answers of a real client over HTTP, kept in the cache, tell what the rest will take."""
     with ChatServer() as server:
         flags = ("--model", "openai/some-model", "--base-url", server.url)
         done = desk("run", DATA, *flags, "-q", "--limit", "8", "--max-failures", "999", OPENAI_API_KEY="sk-1")
         assert done.code == 0, done.err
         answers = plan(desk, *flags)
     assert re.search(r"\(as the \d+ answers to these data in the cache\)", answers), answers
-
-
-@pytest.mark.parametrize(
-    ("asked", "given", "same"),
-    [
-        ("gpt-4.1-mini", "gpt-4.1-mini", True),
-        ("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", True),
-        ("openai/gpt-4.1-mini", "gpt-4.1-mini", True),
-        ("gpt-4.1", "gpt-4.1-mini-2025-04-14", False),
-        ("gpt-4.1", "gpt-4", False),
-        ("qwen3:8b", "qwen3:8b", True),
-        ("some-model", "", False),
-    ],
-)
-def test_a_version_of_a_model_is_that_model(asked: str, given: str, same: bool) -> None:
-    """A date behind the name is a version; another size is another model."""
-    assert is_model(asked, given) is same
 
 
 @pytest.mark.foreign

@@ -1,14 +1,14 @@
 """diskcache with a disk that stores bytes in the rows, never unpickles, and follows no file name."""
 
 import os
-import shutil
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import diskcache
 
-from judge_eval.llm.cache.database_file import DB, INLINE, SETTINGS, mark_database
+from judge_eval.llm.cache.database import APPLICATION_ID, DB, INLINE, SETTINGS
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc] # diskcache carries no types
@@ -42,11 +42,11 @@ def make_database(folder: Path) -> None:
     """Make an empty database in a folder, whole or not at all; an existing one is left alone."""
     # In a private place first: another process never sees a database that is half made, nor is the
     # file ever open to others.
-    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-    try:
-        made = scratch / DB
-        diskcache.Cache(str(scratch), disk=BytesDisk, **SETTINGS).close()
-        mark_database(made)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch) / DB
+        diskcache.Cache(scratch, disk=BytesDisk, **SETTINGS).close()
+        with closing(sqlite3.connect(made, isolation_level=None)) as con:
+            con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         made.chmod(0o600)
         try:
             os.link(made, folder / DB)
@@ -55,5 +55,3 @@ def make_database(folder: Path) -> None:
         except OSError:  # a file system without hard links
             if not (folder / DB).exists():
                 made.replace(folder / DB)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

@@ -335,17 +335,10 @@ class Batched:
         queue = self._queue(loop)
         claimed: asyncio.Future[KeyClaim] = loop.create_future()
         if replacing:
-            batch = [(key, claimed)]
-            if self._remote:
-                self._start(loop, queue, self._claim_batch(batch, replacing=True))
-            else:
-                self._claim_here(batch, replacing=True)
+            self._start(loop, queue, self._claim_batch([(key, claimed)], replacing=True))
             return claimed
         queue.claims.append((key, claimed))
-        if not self._remote:
-            if len(queue.claims) == 1:
-                loop.call_soon(self._claim_turn, queue)
-        elif queue.claiming < _AT_ONCE:
+        if queue.claiming < (_AT_ONCE if self._remote else 1):
             queue.claiming += 1
             self._start(loop, queue, self._claim_waiting(queue))  # begins when all who are about to ask have asked
         return claimed
@@ -402,20 +395,6 @@ class Batched:
         queue.tasks.add(task)
         task.add_done_callback(queue.tasks.discard)
 
-    def _claim_turn(self, queue: _Queue) -> None:
-        """Claim what was asked for in this turn of the loop."""
-        batch, queue.claims = queue.claims, []
-        if batch := [(key, claimed) for key, claimed in batch if not claimed.done()]:
-            self._claim_here(batch)
-
-    def _claim_here(self, batch: _Claims, *, replacing: bool = False) -> None:
-        try:
-            claims = self._store.claim_many([key for key, _ in batch], replacing=replacing)
-        except Exception as error:
-            _fail(batch, error)
-        else:
-            self._grant(batch, claims)
-
     async def _claim_waiting(self, queue: _Queue) -> None:
         """Claim what waits, batch by batch."""
         try:
@@ -428,14 +407,20 @@ class Batched:
 
     async def _claim_batch(self, batch: _Claims, *, replacing: bool = False) -> None:
         keys = [key for key, _ in batch]
-        job = self._in_thread(self._store.claim_many, keys, replacing=replacing)
         try:
-            claims = await asyncio.shield(asyncio.wrap_future(job))
-        except asyncio.CancelledError:  # the loop ends: nobody waits any more
-            job.add_done_callback(lambda _: self._release(keys))
-            raise
+            if not self._remote:
+                claims = self._store.claim_many(keys, replacing=replacing)
+            else:
+                job = self._in_thread(self._store.claim_many, keys, replacing=replacing)
+                try:
+                    claims = await asyncio.shield(asyncio.wrap_future(job))
+                except asyncio.CancelledError:  # the loop ends: nobody waits any more
+                    job.add_done_callback(lambda _: self._release(keys))
+                    raise
         except Exception as error:
-            _fail(batch, error)
+            for _, claimed in batch:
+                if not claimed.done():
+                    claimed.set_exception(error)
         else:
             self._grant(batch, claims)
 
@@ -519,9 +504,3 @@ class Batched:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_AT_ONCE + 1, thread_name_prefix="judge-eval-cache")
             return self._threads.submit(work, *values, **more)
-
-
-def _fail(batch: _Claims, error: Exception) -> None:
-    for _, claimed in batch:
-        if not claimed.done():
-            claimed.set_exception(error)

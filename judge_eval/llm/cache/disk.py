@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,9 @@ from weakref import WeakSet
 
 from judge_eval.delimiters import process_secret, stored_secret
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache import database_file as files
-from judge_eval.llm.cache.database_file import DB, WAY_OUT, check_files, inode, store_error
-from judge_eval.llm.cache.store import (
-    KEY_BYTES,
-    BusyError,
-    KeyClaim,
-    KeyedRow,
-    Sealer,
-    Store,
-    StoreInfo,
-    check_keys,
-    same_sealer,
-)
-from judge_eval.spelling import option
+from judge_eval.llm.cache import database
+from judge_eval.llm.cache.database import DB, check_files, inode, store_error
+from judge_eval.llm.cache.store import BusyError, KeyClaim, KeyedRow, Sealer, Store, StoreInfo, check_keys, same_sealer
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
 _SYNCED = 1.0  # seconds after which written rows are synced to the disk
@@ -55,13 +44,11 @@ class DiskStore:
         self._sealer = Sealer.from_environment()
         self._refused: set[tuple[bytes, int]] = set()
         self._lock = threading.Lock()  # held while SQLite works
-        self._reader: sqlite3.Connection | None = None
-        self._reader_inode = 0
-        self._writer: sqlite3.Connection | None = None
-        self._writer_inode = 0
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
         self._sync: threading.Timer | None = None
         self._leases = Leases.at(self.folder / "cache.lock")
-        self._registered = False
+        _watch_forks(self)
 
     @property
     def corrupt(self) -> int:
@@ -80,14 +67,14 @@ class DiskStore:
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
-            self._close_connections()
+            self._close_connection()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None if there is no undamaged row."""
         values: dict[bytes, bytes | None] = {}
         for start in range(0, len(keys), _BATCH):
             part = keys[start : start + _BATCH]
-            for key, row in self._read(partial(files.select_rows, keys=part)) or ():
+            for key, row in self._run(partial(database.select_rows, keys=part)) or ():
                 values[key] = self._sealer.unseal(key, row)
                 if values[key] is None:
                     self._refused.add((key, hash(row)))
@@ -95,12 +82,11 @@ class DiskStore:
 
     def claim_many(self, keys: Sequence[bytes], *, replacing: bool = False) -> list[KeyClaim]:
         """Lease keys, and look them up: who leased one before may just have stored its row."""
-        self._register()
         try:
             try:
                 leased = self._leases.take(keys)
             except FileNotFoundError:
-                files.make_folder(self.folder)
+                database.make_folder(self.folder)
                 leased = self._leases.take(keys)
         except OSError as error:
             raise store_error(self._path, error) from None
@@ -121,17 +107,12 @@ class DiskStore:
         Raises `BusyError` if another process is writing, with `wait` after the timeout only.
         """
         check_keys(items)
-        if not wait and self._writer is None:
+        if not wait and self._connection is None:
             raise BusyError(f"{self._path}: not open yet")
-        for _ in range(2):
-            self._change(partial(self._insert, items), wait=wait)
-            if self._writer_inode == inode(self._name):
-                self._leases.release([key for key, _ in items])
-                self._sync_soon()
-                return 0
-            with self._lock:
-                self._close_writer()  # the folder was removed meanwhile: what was written went with it
-        raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
+        self._run(partial(self._insert, items), write=True, wait=wait)
+        self._leases.release([key for key, _ in items])
+        self._sync_soon()
+        return 0
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         """Give leases back."""
@@ -139,30 +120,23 @@ class DiskStore:
 
     def info(self) -> StoreInfo:
         """Count rows and bytes; a folder that does not exist holds none."""
-        entries = self._read(files.count_rows)
+        entries = self._run(database.count_rows)
         if entries is None:
-            return StoreInfo(str(self.folder), 0, 0, not files.can_make(self.folder))
+            return StoreInfo(str(self.folder), 0, 0, not database.can_make(self.folder))
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
-        return StoreInfo(str(self.folder), entries, size, not files.writable(self._path))
-
-    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
-        """Yield every key with its row as it stands, some at a time; other kinds of rows are left out."""
-        last = 0
-        while rows := self._read(partial(files.select_next, last=last, count=_BATCH)):
-            last = rows[-1][0]
-            yield [(key, row) for _, key, row in rows if type(key) is bytes and len(key) == KEY_BYTES]
+        return StoreInfo(str(self.folder), entries, size, not database.writable(self._path))
 
     def clear(self) -> None:
         """Remove every row; where the database is damaged, remove its files (and no others)."""
         try:
             if check_files(self._path) is not None:
-                self._change(files.delete_rows)
-        except files.DamagedError:
-            if self._path.exists() and not files.writable(self._path):
+                self._run(database.delete_rows, write=True)
+        except database.DamagedError:
+            if self._path.exists() and not database.writable(self._path):
                 raise
             with self._lock:
-                self._close_connections()
+                self._close_connection()
                 try:
                     for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
                         (self.folder / name).unlink(missing_ok=True)
@@ -170,10 +144,10 @@ class DiskStore:
                     raise store_error(self._path, error) from None
 
     def close(self) -> None:
-        """Sync what was written, and close the connections; a later use opens them again."""
+        """Sync what was written, and close the connection; a later use opens it again."""
         with self._lock:
             timer, self._sync = self._sync, None
-            self._close_connections()
+            self._close_connection()
         if timer is not None:
             timer.cancel()
             with contextlib.suppress(StoreError):  # the rows are written; the disk takes them later
@@ -196,9 +170,9 @@ class DiskStore:
                 os.close(descriptor)
 
     def before_fork(self) -> None:
-        """Wait for what is running and close the connections, which no fork may inherit."""
+        """Wait for what is running and close the connection, which no fork may inherit."""
         self._lock.acquire()
-        self._close_connections()
+        self._close_connection()
 
     def after_fork(self, *, child: bool) -> None:
         """Go on, in a child without leases."""
@@ -207,73 +181,61 @@ class DiskStore:
             self._leases.forget()
         self._lock.release()
 
-    def _insert(self, items: Sequence[KeyedRow], con: sqlite3.Connection) -> None:
-        files.insert_rows(con, [(key, self._sealer.seal(key, value)) for key, value in items])
+    def _run(self, work: Callable[[sqlite3.Connection], Any], *, write: bool = False, wait: bool = True) -> Any:
+        """Work with the database, waiting for another process up to the timeout; None if there is none to read.
 
-    def _read(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Read with the connection for reading; None if there is no database."""
-        self._register()
-        with self._lock:
-            now = inode(self._name)
-            if self._reader is None or self._reader_inode != now:
-                self._close_reader()
-                status = check_files(self._path)
-                if status is None:
-                    return None
-                self._reader, self._reader_inode = files.open_reader(self._path), status.st_ino
-            try:
-                return work(self._reader)
-            except sqlite3.Error as error:
-                self._close_reader()
-                raise store_error(self._path, error) from None
-
-    def _change(self, work: Callable[[sqlite3.Connection], object], *, wait: bool = True) -> None:
-        """Write in one transaction, waiting for another process up to the timeout."""
-        self._register()
+        With `write` the work is one transaction, and the database is made if there is none.
+        """
         until = time.monotonic() + self.timeout
         while True:
             try:
                 with self._lock:
-                    self._change_now(work)
-                return
-            except BlockingIOError as error:
+                    return self._run_now(work, write)
+            except BusyError:
                 if not wait or time.monotonic() > until:
-                    raise BusyError(
-                        f"{self._path}: another process has held the cache for too long ({error}); "
-                        "try again when it is done"
-                    ) from None
+                    raise
             time.sleep(_PAUSE)
 
-    def _change_now(self, work: Callable[[sqlite3.Connection], object]) -> None:
+    def _run_now(self, work: Callable[[sqlite3.Connection], Any], write: bool) -> Any:
         try:
-            with files.transaction(self._open_writer()) as con:
-                work(con)
-        except BlockingIOError:
-            raise
+            con = self._open(make=write)
+            if con is None or not write:
+                return con and work(con)
+            con.execute("BEGIN IMMEDIATE")
+            work(con)
+            con.execute("COMMIT")
         except StoreError:
-            self._close_writer()
             raise
-        except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
-            self._close_writer()  # a failed commit may leave the connection inside its transaction
+        except BaseException as error:  # sqlite3's, diskcache's and the system's own share no base
+            idle = self._connection is not None and not self._connection.in_transaction
+            if idle and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise BusyError(
+                    f"{self._path}: another process has held the cache for too long; try again when it is done"
+                ) from None
+            self._close_connection()  # which takes back what was not committed
+            if not isinstance(error, Exception):
+                raise
             raise store_error(self._path, error) from None
 
-    def _open_writer(self) -> sqlite3.Connection:
-        if self._writer is None:
-            if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
-                raise StoreError(f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)")
-            if check_files(self._path) is not None and not files.writable(self._path):
-                raise StoreError(
-                    f"{self._path}: the cache cannot be written; make it writable or name another folder "
-                    f"with {option('cache')}"
-                )
-            from judge_eval.llm.cache.bytes_disk import make_database
+    def _open(self, *, make: bool) -> sqlite3.Connection | None:
+        """Return the connection to the database that is in the folder now."""
+        if self._connection is not None and self._inode != inode(self._name):
+            self._close_connection()
+        if self._connection is None:
+            if make and check_files(self._path) is None:
+                if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
+                    raise StoreError(f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)")
+                from judge_eval.llm.cache.bytes_disk import make_database
 
-            files.make_folder(self.folder)
-            if check_files(self._path) is None:
+                database.make_folder(self.folder)
                 make_database(self.folder)
-            files.open_reader(self._path).close()
-            self._writer, self._writer_inode = files.open_writer(self._path), inode(self._name)
-        return self._writer
+            status = check_files(self._path)
+            if status is not None:
+                self._connection, self._inode = database.open_database(self._path), status.st_ino
+        return self._connection
+
+    def _insert(self, items: Sequence[KeyedRow], con: sqlite3.Connection) -> None:
+        database.insert_rows(con, [(key, self._sealer.seal(key, value)) for key, value in items])
 
     def _sync_soon(self) -> None:
         if self._sync is None:
@@ -286,62 +248,47 @@ class DiskStore:
         with contextlib.suppress(StoreError):  # the next write reports it
             self.sync()
 
-    def _close_connections(self) -> None:
-        self._close_reader()
-        self._close_writer()
-
-    def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-        self._reader, self._reader_inode = None, 0
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._writer, self._writer_inode = None, 0
-
-    def _register(self) -> None:
-        """Have the connections closed before a fork."""
-        if not self._registered:
-            _forks.add(self)
-            self._registered = True
+    def _close_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._inode = None, 0
 
 
-class _Forks:
-    """The stores that are told of every fork. The system's list of hooks only grows, so there is one for all."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stores: WeakSet[DiskStore] = WeakSet()
-        self._stopped: list[DiskStore] = []
-        self._registered = False
-
-    def add(self, store: DiskStore) -> None:
-        """Add a store, whose lock must not be held by the caller."""
-        with self._lock:
-            self._stores.add(store)
-            if not self._registered and hasattr(os, "register_at_fork"):
-                os.register_at_fork(
-                    before=self._before,
-                    after_in_parent=partial(self._after, child=False),
-                    after_in_child=partial(self._after, child=True),
-                )
-                self._registered = True
-
-    def _before(self) -> None:
-        self._lock.acquire()
-        for store in list(self._stores):
-            store.before_fork()
-            self._stopped.append(store)
-
-    def _after(self, *, child: bool) -> None:
-        stopped, self._stopped = self._stopped, []
-        for store in stopped:
-            store.after_fork(child=child)
-        self._lock.release()
+_stores: WeakSet[DiskStore] = WeakSet()
+_stopped: list[DiskStore] = []
+"""The stores that wait for the end of a fork."""
+_stores_lock = threading.Lock()
 
 
-_forks = _Forks()
+def _watch_forks(store: DiskStore) -> None:
+    """Have a store told of every fork."""
+    _register_hooks()
+    with _stores_lock:
+        _stores.add(store)
+
+
+@cache
+def _register_hooks() -> None:
+    # Once for all stores: the system's list of hooks only grows.
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before_fork,
+            after_in_parent=partial(_after_fork, child=False),
+            after_in_child=partial(_after_fork, child=True),
+        )
+
+
+def _before_fork() -> None:
+    _stores_lock.acquire()
+    for store in list(_stores):
+        store.before_fork()
+        _stopped.append(store)
+
+
+def _after_fork(*, child: bool) -> None:
+    while _stopped:
+        _stopped.pop().after_fork(child=child)
+    _stores_lock.release()
 
 
 def secret_beside(store: Store | None) -> Callable[[], bytes]:
@@ -354,7 +301,7 @@ def secret_beside(store: Store | None) -> Callable[[], bytes]:
 @cache
 def _beside(folder: Path) -> bytes:
     try:
-        files.make_folder(folder)
+        database.make_folder(folder)
     except (OSError, StoreError):
         return process_secret()
     return stored_secret(folder)

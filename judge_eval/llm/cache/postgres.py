@@ -5,17 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import threading
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from judge_eval.errors import StoreError
+from judge_eval.errors import StoreError, mask
 from judge_eval.llm.cache import store
-from judge_eval.llm.cache.connections import TABLE, Connections
+from judge_eval.llm.cache.place import driver, read_database_url
 
+if TYPE_CHECKING:
+    import psycopg
+
+TABLE = "judge_eval_cache"
+"""The one table that is used."""
 _COLUMNS = {"key": "bytea", "value": "bytea", "holder": "uuid", "until": "timestamp with time zone"}
 
 
@@ -25,6 +32,112 @@ def _statements() -> dict[str, str]:
     text = (files("judge_eval.llm.cache") / "postgres.sql").read_text(encoding="utf-8")
     _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+_KEEPALIVE = {
+    "tcp_user_timeout": 10_000,  # ms for which sent data may stay without a sign that it arrived
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+}
+"""How soon a connection counts as lost if the network or the server's machine is gone, unless the URL says it."""
+_SLOW = ("create", "clear", "count", "info")  # statements that may take longer
+
+
+class Connections:
+    """Connections to one database, shared by the threads of a process, for statements that may be repeated.
+
+    A server that does not answer a statement is left after `timeout` seconds.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url, self._timeout = url, timeout
+        self._address = read_database_url(url)
+        self.location = self._address.location
+        self.secret = bool(self._address.secrets)
+        self._lock = threading.Lock()
+        self._idle: list[psycopg.Connection[Any]] = []
+
+    def run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Execute a statement of `postgres.sql` and return its rows; repeat it if the server went away."""
+        until, wait = time.monotonic() + self._timeout, 0.05
+        while True:
+            try:
+                return self._try(name, values)
+            except driver().errors.UndefinedTable:
+                raise StoreError(
+                    f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
+                ) from None
+            except driver().Error as error:
+                if not self._may_pass(error) or time.monotonic() + wait > until:
+                    detail = mask(" ".join(str(error).split()), self._address.secrets)
+                    raise StoreError(f"{self.location}: {detail}") from None
+            time.sleep(wait)
+            wait = min(wait * 2, 2.0)
+
+    def _try(self, name: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._connect()
+        alarm = threading.Timer(self._timeout, _shut, (connection,))
+        alarm.daemon = True
+        try:
+            if name not in _SLOW:
+                alarm.start()
+            cursor = connection.execute(_statements()[name], values)
+            rows = cursor.fetchall() if cursor.description else []
+        except driver().OperationalError as error:
+            connection.close()
+            if alarm.finished.is_set():
+                raise StoreError(f"{self.location}: the database has not answered for {self._timeout:.0f} s") from error
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            alarm.cancel()
+        with self._lock:
+            self._idle.append(connection)
+        return rows
+
+    def _may_pass(self, error: psycopg.Error) -> bool:
+        psycopg = driver()
+        if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return False
+        self.close()  # the others stem from the same server
+        # Another try cannot help against a wrong password, user or database, or an invalid address.
+        return (error.sqlstate or "")[:2] not in ("28", "3D") and not any(words in str(error) for words in _FOR_GOOD)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        settings = driver().conninfo.conninfo_to_dict(self._url)
+        made: psycopg.Connection[Any] = driver().connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=max(2, min(5, int(self._timeout))),
+            **{name: value for name, value in _KEEPALIVE.items() if name not in settings},
+        )
+        return made
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def _shut(connection: psycopg.Connection[Any]) -> None:
+    """End a connection whose statement another thread waits for: that thread gets an error."""
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as held:
+        held.shutdown(socket.SHUT_RDWR)
+
+
+_FOR_GOOD = (
+    "authentication failed", "does not exist", "no password supplied", "invalid sslmode value",
+    "invalid port number", "invalid integer value", "invalid connection option",
+    "invalid channel_binding value", "server does not support SSL", "could not parse port",
+)  # fmt: skip
+"""What libpq says where no state of SQL tells it."""
 
 
 def _check_columns(location: str, rows: Sequence[tuple[str, str, str, bool]]) -> None:
@@ -78,9 +191,7 @@ class PostgresStore:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connections = Connections(self._url, self.timeout)
-        self._session = Connections(
-            self._url, self.timeout, remarks=False
-        )  # of one connection, which ends with the process
+        self._session = Connections(self._url, self.timeout)  # of one connection, which ends with the process
         self._alive = False
         self._leased: set[bytes] = set()
         self._holder = uuid.uuid4()
@@ -101,7 +212,7 @@ class PostgresStore:
     def create(self) -> None:
         """Make the table if it does not exist, and check it."""
         self._own()
-        self._connections.run("create", _statements()["create"], ())
+        self._connections.run("create")
         self._run("probe")
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -126,17 +237,9 @@ class PostgresStore:
             return 0
         keys = [key for key, _ in rows]
         values = {"keys": keys, "rows": [row for _, row in rows], "holder": self._holder}
-        size = sum(len(row) for _, row in rows)
-        ((late,),) = self._run("put_claimed" if claimed else "put", values, size=size)
+        ((late,),) = self._run("put_claimed" if claimed else "put", values)
         self._forget(keys)
         return int(late)
-
-    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
-        """Yield every key with its row as it stands, some at a time."""
-        last = b""
-        while rows := self._run("walk", [last, _BATCH]):
-            last = bytes(rows[-1][0])
-            yield [(bytes(key), bytes(row)) for key, row in rows if len(key) == store.KEY_BYTES]
 
     def info(self) -> store.StoreInfo:
         """Count rows (above a million, by the database's estimate) and bytes."""
@@ -217,13 +320,13 @@ class PostgresStore:
                 leased, holder = list(self._leased), self._holder
             with contextlib.suppress(StoreError):  # the next call reports it
                 if leased:
-                    self._session.run("alive", _statements()["alive"], {"holder": holder})
-                    self._session.run("renew", _statements()["renew"], [self.lease, leased, holder])
+                    self._session.run("alive", {"holder": holder})
+                    self._session.run("renew", [self.lease, leased, holder])
 
     def _show_alive(self) -> None:
         """Open the session by which others see that this process lives."""
         if not self._alive:
-            self._session.run("alive", _statements()["alive"], {"holder": self._holder})
+            self._session.run("alive", {"holder": self._holder})
             self._alive = True
 
     def _forget(self, keys: Sequence[bytes]) -> None:
@@ -240,10 +343,9 @@ class PostgresStore:
         if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
-    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = (), *, size: int = 0) -> list[Any]:
+    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         self._own()
         if not self._checked:
-            rows = self._connections.run("look_over", _statements()["look_over"], [TABLE])
-            _check_columns(self.location, rows)
+            _check_columns(self.location, self._connections.run("look_over", [TABLE]))
             self._checked = True
-        return self._connections.run(name, _statements()[name], values, size=size)
+        return self._connections.run(name, values)

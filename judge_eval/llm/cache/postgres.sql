@@ -98,6 +98,3 @@ SELECT count(*) FROM judge_eval_cache WHERE value IS NOT NULL
 
 -- name: clear
 DELETE FROM judge_eval_cache
-
--- name: walk
-SELECT key, value FROM judge_eval_cache WHERE value IS NOT NULL AND key > %s ORDER BY key LIMIT %s

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.errors import ConfigError, StoreError
-from judge_eval.wire import Completion
 
 KEY_VARIABLE = "JUDGE_EVAL_CACHE_KEY"
 """The environment's variable that holds the key of a keyed seal; it is written nowhere."""
@@ -151,42 +150,6 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give back what is open; a later use opens it again."""
-
-
-class Resealable(Store, Protocol):
-    """A store whose rows can be walked through as they stand."""
-
-    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
-        """Yield every key with its sealed row, some at a time."""
-
-
-def reseal(store: Resealable) -> tuple[int, int]:
-    """Seal with the key all readable rows with a plain seal; return how many, and how many are invalid."""
-    keyed, plain = Sealer.from_environment(), Sealer()
-    if not keyed.keyed:
-        raise ConfigError(f"there is no key to seal with: set {KEY_VARIABLE}")
-    sealed = refused = 0
-    for block in store.blocks():
-        rows = []
-        for key, row in block:
-            if keyed.unseal(key, row) is not None:
-                continue
-            value = plain.unseal(key, row)
-            if value is None or not _is_completion(value):
-                refused += 1
-            else:
-                rows.append((key, value))
-        store.put_many(rows)
-        sealed += len(rows)
-    return sealed, refused
-
-
-def _is_completion(value: bytes) -> bool:
-    try:
-        Completion.decode(value)
-    except ValueError:
-        return False
-    return True
 
 
 def check_keys(items: Sequence[KeyedRow]) -> None:

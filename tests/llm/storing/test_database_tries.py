@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache import connections, postgres
+from judge_eval.llm.cache import postgres
 from judge_eval.llm.stack import open_store
 from tests.support.application import app
 from tests.support.ports import quiet_port
@@ -19,13 +19,13 @@ pytest.importorskip("psycopg")
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each attempt to connect."""
     seen: list[str] = []
-    connect = connections.Connections._connect
+    connect = postgres.Connections._connect
 
     def counted(self: Any) -> Any:
         seen.append(self.location)
         return connect(self)
 
-    monkeypatch.setattr(connections.Connections, "_connect", counted)
+    monkeypatch.setattr(postgres.Connections, "_connect", counted)
     return seen
 
 

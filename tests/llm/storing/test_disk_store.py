@@ -17,7 +17,7 @@ import pytest
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache import disk
 from judge_eval.llm.cache.cached import Cached
-from judge_eval.llm.cache.database_file import DB
+from judge_eval.llm.cache.database import DB
 from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.llm.cache.store import BusyError, Store
 from tests.support.cache_doubles import Counting, ask, take_lease
@@ -110,20 +110,6 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
         assert set(modes.values()) == {0o600}
     finally:
         os.umask(before)
-
-
-def test_an_open_cache_folder_is_closed_but_a_shared_one_left_alone(tmp_path: Path) -> None:
-    """A folder with only a cache in it becomes private; one that holds other things keeps its mode."""
-    alone, among = tmp_path / "alone", tmp_path / "among"
-    for folder in (alone, among):
-        folder.mkdir()
-        folder.chmod(0o755)
-    (among / "notes.txt").write_text("mine")
-    for folder in (alone, among):
-        DiskStore(folder).put_many([(key(1), b"v")])
-    assert stat.S_IMODE(alone.stat().st_mode) == 0o700
-    assert stat.S_IMODE(among.stat().st_mode) == 0o755
-    assert stat.S_IMODE((among / "cache.db").stat().st_mode) == 0o600
 
 
 def test_nothing_is_evicted(store: DiskStore) -> None:

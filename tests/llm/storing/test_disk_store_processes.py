@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.llm.cache import database_file
 from judge_eval.llm.cache.disk import DiskStore
 from tests.support.cache_doubles import take_lease
 from tests.support.diskrows import child, key
@@ -49,20 +48,14 @@ def write_some(folder: Path, base: int, count: int) -> None:
     store.close()
 
 
-def test_a_store_that_is_opened_waits_for_the_whole_file(store: DiskStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that closes the file as its last user holds all of it for a moment; a writer that opens it waits."""
+def test_a_store_that_is_opened_waits_for_the_whole_file(store: DiskStore) -> None:
+    """A process that closes the file as its last user holds all of it for a moment; a store that opens it waits."""
     store.put_many([(key(1), b"1")])
     store.close()
-    heal = database_file.heal_settings
-
-    def hold_after(path: Path) -> None:
-        heal(path)
-        holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        for statement in ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "DELETE FROM Cache", "ROLLBACK"):
-            holder.execute(statement)
-        threading.Timer(0.2, holder.close).start()
-
-    monkeypatch.setattr(database_file, "heal_settings", hold_after)
+    holder = sqlite3.connect(store.folder / "cache.db", isolation_level=None, check_same_thread=False)
+    for statement in ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "DELETE FROM Cache", "ROLLBACK"):
+        holder.execute(statement)
+    threading.Timer(0.2, holder.close).start()
     store.put_many([(key(2), b"2")])
     assert store.get_many([key(1), key(2)]) == [b"1", b"2"]
 

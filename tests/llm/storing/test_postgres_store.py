@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 import pytest
 
 from judge_eval.errors import ConfigError, StoreError
-from judge_eval.llm.cache.connections import TABLE
-from judge_eval.llm.cache.postgres import PostgresStore
+from judge_eval.llm.cache.postgres import TABLE, PostgresStore
 from judge_eval.llm.cache.store import Store
 from judge_eval.llm.stack import open_store
 from tests.support.application import CliRunner, app

@@ -75,28 +75,6 @@ def test_a_row_sealed_by_hand_without_the_key_is_no_answer(tmp_path: Path, monke
     assert DiskStore(folder).get_many([KEY]) == [None]
 
 
-@pytest.mark.foreign
-@pytest.mark.usefixtures("_no_key")
-def test_cache_seal_takes_the_rows_that_are_there(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cache seal` seals readable rows with the key, leaves others, and says how many."""
-    many = [(bytes([n]) * 32, VALUE) for n in range(100)]
-    with closing(open_at(place)) as plain:
-        plain.put_many([*many, (KEY, b"[7]")])
-    without = CliRunner().invoke(app, ["cache", "seal", "--cache", place])
-    assert without.exit_code == 2
-    assert KEY_VARIABLE in without.output
-    monkeypatch.setenv(KEY_VARIABLE, SECRET)
-    changed = "1 were changed after they were written and are left as they are"
-    for line in (f"100 replies sealed, {changed}", f"0 replies sealed, {changed}"):
-        done = CliRunner().invoke(app, ["cache", "seal", "--cache", place])
-        assert done.exit_code == 0, done.output
-        assert line in done.output
-        assert SECRET not in done.output
-    with closing(open_at(place)) as keyed:
-        assert keyed.get_many([key for key, _ in many]) == [VALUE] * 100
-        assert keyed.get_many([KEY]) == [None]
-
-
 @pytest.mark.usefixtures("_no_key")
 def test_the_key_is_written_nowhere_and_must_be_the_same_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

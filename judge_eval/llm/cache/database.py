@@ -1,14 +1,13 @@
-"""The file of the disk cache: the checks before it is opened, and every statement on it."""
+"""The database of the disk cache: the checks before it is opened, and every statement on it."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from judge_eval.errors import StoreError
@@ -24,8 +23,8 @@ APPLICATION_ID = 0x4A455631
 _SCHEMA = "8d21b01d7a5207e51833e5c3479cbaf05afadd117b0ed3ba19def062e25fdc57"
 """SHA-256 of everything the database's schema holds: a table, index, trigger or view more is refused."""
 
-# Every setting is given, so that none is taken from the file: diskcache keeps its settings there and would evict from 1
-# GiB on. Memory mapping is off because a file that is truncated under a map kills the process.
+# What diskcache makes the database with; nothing reads these settings from the file afterwards. Without them it would
+# evict from 1 GiB on. Memory mapping is off because a file that is truncated under a map kills the process.
 SETTINGS: dict[str, int | str] = {
     "cull_limit": 0,
     "disk_min_file_size": 2**62,
@@ -40,7 +39,6 @@ SETTINGS: dict[str, int | str] = {
     "statistics": 0,
     "tag_index": 0,
 }
-_COUNTERS = ("count", "hits", "misses", "size")
 
 WAY_OUT = f"start afresh with `judge-eval cache clear`, or name another folder with {option('cache')}"
 
@@ -84,8 +82,11 @@ def writable(path: Path) -> bool:
     return all(os.access(each, os.W_OK, effective_ids=effective) for each in (path.parent, path))
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
-    """Open a database for reading, from any thread, after looking over its schema."""
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open a database from any thread after looking over its schema, for reading alone if it cannot be written.
+
+    Opening waits for another process that holds the whole file, as one does that closes it last; statements do not.
+    """
     uri = path.as_uri() + "?mode=rw"
     if not writable(path):
         wal = path.with_name(path.name + "-wal")
@@ -99,11 +100,13 @@ def open_reader(path: Path) -> sqlite3.Connection:
         uri = path.as_uri() + "?mode=ro&immutable=1"
     con = None
     try:
-        con = sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
-        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0", "cache_size=-32768"):
+        con = sqlite3.connect(uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "synchronous=NORMAL"):
             con.execute(f"PRAGMA {pragma}")
         ((application,),) = con.execute("PRAGMA application_id").fetchall()
         rows = con.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        con.execute("PRAGMA cache_size=-32768")
+        con.execute("PRAGMA busy_timeout=0")
     except sqlite3.Error as error:
         if con is not None:
             con.close()
@@ -164,18 +167,11 @@ def can_make(folder: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for its owner alone; close one that holds nothing but a cache to others."""
+    """Create the folder with mode 700; an existing one keeps its mode."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         keep_out_of_git(folder)
-        return
-    status = folder.stat()
-    shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
-    if status.st_mode & 0o077 and not shared and status.st_uid == getattr(os, "geteuid", int)():
-        ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
-        if ours:
-            folder.chmod(0o700)
 
 
 def select_rows(con: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[bytes, object]]:
@@ -186,59 +182,10 @@ def select_rows(con: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[by
     return [(key, value if mode == INLINE and filename is None else None) for key, mode, filename, value in rows]
 
 
-def select_next(con: sqlite3.Connection, last: int, count: int) -> list[tuple[int, object, object]]:
-    """Return the number, key and value of the next rows after a number."""
-    return con.execute(
-        "SELECT rowid, key, value FROM Cache WHERE raw = 1 AND mode = ? AND filename IS NULL AND rowid > ? "
-        "ORDER BY rowid LIMIT ?",
-        (INLINE, last, count),
-    ).fetchall()
-
-
 def count_rows(con: sqlite3.Connection) -> int:
     """Count the rows."""
     ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
     return int(entries)
-
-
-def mark_database(path: Path) -> None:
-    """Write into a database's header that it is this program's cache."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as con:
-        con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
-def open_writer(path: Path) -> sqlite3.Connection:
-    """Open a database that was looked over before for writing, from any thread.
-
-    Opening waits for another process that holds the whole file, as one does that closes it last; writing does not.
-    """
-    heal_settings(path)
-    con = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-    settings = ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "synchronous=NORMAL", "cache_size=8192")
-    try:
-        for pragma in (*settings, "busy_timeout=0"):
-            con.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        con.close()
-        raise
-    return con
-
-
-@contextlib.contextmanager
-def transaction(con: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Group writes; raises `BlockingIOError` if another process is writing."""
-    try:
-        con.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-            raise BlockingIOError("another process is writing") from None
-        raise
-    try:
-        yield con
-    except BaseException:
-        con.execute("ROLLBACK")
-        raise
-    con.execute("COMMIT")
 
 
 def insert_rows(con: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
@@ -251,23 +198,3 @@ def insert_rows(con: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) ->
 def delete_rows(con: sqlite3.Connection) -> None:
     """Remove every row."""
     con.execute("DELETE FROM Cache")
-
-
-def heal_settings(path: Path) -> None:
-    """Restore settings in the file that somebody changed: diskcache runs them."""
-    with contextlib.closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as con:
-        rows = con.execute("SELECT key, value FROM Settings").fetchall()
-        ours = {key: value for key, value in rows if key not in _COUNTERS}
-        counters = {key: value for key, value in rows if key in _COUNTERS}
-        if ours == SETTINGS and all(type(counters.get(key)) is int for key in _COUNTERS):
-            return
-        con.execute("BEGIN IMMEDIATE")
-        try:
-            con.execute("DELETE FROM Settings")
-            con.executemany("INSERT INTO Settings VALUES (?, ?)", SETTINGS.items())
-            con.executemany("INSERT INTO Settings VALUES (?, ?)", [(key, 0) for key in _COUNTERS])
-            con.execute("UPDATE Settings SET value = (SELECT count(*) FROM Cache) WHERE key = 'count'")
-        except BaseException:
-            con.execute("ROLLBACK")
-            raise
-        con.execute("COMMIT")
