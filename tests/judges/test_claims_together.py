@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval import Evaluator, Options
+from judge_eval import Chunk, Evaluator, Options, Trace
 from judge_eval.errors import CallError
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import claim_questions, claims
@@ -152,3 +152,15 @@ def test_answers_about_the_set_are_not_paid_twice(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(StopIteration) as stop:
         plan.send([decided(0.9)])
     assert stop.value.value.claims.together == {"1": False, "2": True, "3": True}
+
+
+def test_the_offline_judge_covers_by_quotes_that_are_read() -> None:
+    """`fake/overlap` counts no chunk whose best sentence is a single word, which is no evidence: its answer is read."""
+    claim = "Anna Berg directed the film Emma in Uppsala in spring with two actors, a small budget and much luck."
+    plays = Chunk(id="c1", text="Anna Berg plays the piano in a house near the river today.")
+    traces = [Trace(query="Who?", claims=[claim], chunks=[plays, Chunk(id="c2", text="Emma. Luck.")])]
+    with Evaluator("fake/overlap", mode="claims", cache=False) as evaluator:
+        run = evaluator.evaluate(traces)
+    assert [[cell.support for cell in outcome.supports] for outcome in run.results[0].outcomes] == [["partial"]] * 2
+    assert run.results[0].claims.together == {"1": False}
+    assert run.status == "done"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 from judge_eval.errors import ConfigError
 from judge_eval.llm.fake import rules
+from judge_eval.quotes import is_evidence
 from judge_eval.schema import BINARY, Support
 from judge_eval.wire import Completion, Passage, Request
 
@@ -102,15 +103,27 @@ def _by_passage(request: Request, rows: Sequence[Sequence[_Cell]]) -> str | Comp
 
 
 def _together(request: Request, columns: Sequence[Sequence[_Cell]]) -> str | Completion:
-    supporting = [[cell for cell in column if cell.support is not None and cell.quote] for column in columns]
-    covered = [len(cells) > 1 for cells in supporting]
+    quoted = [
+        [
+            cell
+            for cell, passage in zip(column, request.passages, strict=True)
+            if cell.support is not None and _is_quoted(cell, passage)
+        ]
+        for column in columns
+    ]
+    covered = [len(cells) > 1 for cells in quoted]
     if request.questionnaire is not None:
         return _decided([_Cell("full" if each else None) for each in covered])
     claims = [
         {"id": number, "quotes": [cell.quote for cell in cells] if both else [], "covered": both}
-        for number, (cells, both) in enumerate(zip(supporting, covered, strict=True), 1)
+        for number, (cells, both) in enumerate(zip(quoted, covered, strict=True), 1)
     ]
     return json.dumps({"claims": claims}, ensure_ascii=False)
+
+
+def _is_quoted(cell: _Cell, passage: Passage) -> bool:
+    """Tell whether the quote of a cell is one that a reader of the reply takes: a single word is not."""
+    return is_evidence(passage.text, cell.quote) or is_evidence(passage.title or "", cell.quote)
 
 
 def _decided(cells: Sequence[_Cell]) -> Completion:
