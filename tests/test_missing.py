@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, Trace
@@ -279,3 +280,43 @@ def test_the_figures_of_mtrag(
     assert report.accepted / lost == pytest.approx(found, abs=0.0005)
     assert report.search.answered_found / answered == pytest.approx(checked, abs=0.0005)
     assert ("this search is weak here" in text_of(report)) is (checked < 0.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 4], ids=["questions", "conversations"])
+@pytest.mark.parametrize("read", [1.0, 0.3], ids=["all read", "few read"])
+@pytest.mark.parametrize("count", [4, 12, 40])
+def test_the_lower_bound_is_seldom_above_the_truth(tmp_path: Path, count: int, read: float, size: int) -> None:
+    """At most 5% of the bounds are above the true share, whatever it is and however few questions people have read.
+
+    Conversations differ in their share: all of one are answerable, or none, or each by itself.
+    """
+    traces = [
+        {"id": f"t{k}", "query": f"word{k}", "chunks": [], "metadata": {"session_id": f"s{k // size}"}}
+        for k in range(count)
+    ]
+    found = found_in(run_of(traces), corpus_of(tmp_path, [f"yes word{k}" for k in range(count)]))
+    made = found.judged(evaluator())
+    by_label = {
+        label: [
+            result.replace(
+                trace=result.trace.replace(chunks=[chunk.replace(label=label) for chunk in result.trace.chunks])
+            )
+            for result in made.results
+        ]
+        for label in (None, 0, 1)
+    }
+    rng, rounds = np.random.default_rng(count), 1000
+    for truth in (0.03, 0.2, 0.5, 0.8, 0.97, 1.0):
+        above, bounds = 0, []
+        for _ in range(rounds):
+            alike = np.repeat(rng.random((2, -(-count // size))) < [[0.5], [truth]], size, axis=1)[:, :count]
+            holds = np.where(alike[0], alike[1], rng.random(count) < truth)
+            labels = [int(each) if seen else None for each, seen in zip(holds, rng.random(count) < read, strict=True)]
+            results = [by_label[label][k] for k, label in enumerate(labels)]
+            bound = missing_report(made.replace(results=results)).at_least
+            bounds.append(bound or 0.0)
+            above += bound is not None and bound > truth
+        assert above / rounds <= 0.05 + 3 * (0.05 * 0.95 / rounds) ** 0.5
+        if count == 40 and read == 1.0:
+            assert np.mean(bounds) > truth - 0.3
