@@ -391,7 +391,7 @@ class _Others(TypedDict, total=False):
     reference: str | None
     answer: str | None
     relevant_total: int | None
-    claims: Sequence[Claim | Mapping[str, Any]] | None
+    claims: Sequence[Claim | str | Mapping[str, Any]] | None
     answerable: bool | None
     search_query: str | None
     pool: TracePool | None
@@ -422,7 +422,8 @@ class Trace(Record):
     relevant_total: int | None = Field(default=None, ge=0, le=limits.TOTAL)
     """How many relevant chunks exist in the whole pool, where that is known; `Recall@K` needs it."""
     claims: tuple[Claim, ...] | None = None
-    """What the reference says, piece by piece, where somebody has split it; None where nobody has."""
+    """What the reference says, piece by piece, where somebody has split it; None where nobody has. A text alone is a
+    vital claim whose id is its place, from 1."""
     answerable: bool | None = None
     """Whether the corpus holds an answer, as the dataset says; None if unknown. If False, the trace is in no mean, and
     a judge that needs a reference or an answer is not asked. Never shown to the judge."""
@@ -460,6 +461,9 @@ class Trace(Record):
             data = {**data, "answerable": answerable_of(answerable)}
         if "history" in data:
             data = {**data, "history": _turns(data["history"])}
+        claims = data.get("claims")
+        if isinstance(claims, list | tuple) and any(isinstance(claim, str) for claim in claims):
+            data = {**data, "claims": [_claim_data(claim, place) for place, claim in enumerate(claims, 1)]}
         chunks = data.get("chunks")
         if chunks is None and "chunks" in data:
             data = {key: value for key, value in data.items() if key != "chunks"}
@@ -608,6 +612,10 @@ def _is_canonical(chunk: Any) -> bool:
         return False
     key = chunk.get("id")
     return key.__class__ is str and bool(key)
+
+
+def _claim_data(claim: Any, place: int) -> Any:
+    return {"id": str(place), "text": claim} if isinstance(claim, str) else claim
 
 
 def _chunk_data(chunk: Any, rank: int) -> Any:

@@ -24,6 +24,7 @@ def test_references_stand_on_the_pages(question: dict[str, str]) -> None:
         return
     assert question["quote"] in TEXTS[question["page"]]
     assert question["reference"]
+    assert question["claims"]
 
 
 def test_five_of_the_questions_have_no_answer() -> None:

@@ -43,7 +43,7 @@ _METHODS = ("ainvoke", "invoke", "aretrieve", "retrieve", "similarity_search", "
 _NAMED = 5
 _LISTS = {"user_input": "retrieved_contexts", "input": "retrieval_context"}
 """By the key of a question: what the list of its chunks is called beside it; `contexts` for all others."""
-_OF_TRACES = ("answerable", "relevant_total")
+_OF_TRACES = ("answerable", "claims", "relevant_total")
 """Fields of a trace that other formats keep as metadata: in a question they mean what they mean in a trace."""
 
 

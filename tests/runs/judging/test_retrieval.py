@@ -123,6 +123,24 @@ def test_questions_may_be_texts_alone() -> None:
 
 
 @pytest.mark.parametrize("names", [("query", "reference"), ("user_input", "reference"), ("question", "ground_truth")])
+def test_a_question_keeps_its_claims(names: tuple[str, str]) -> None:
+    """`claims` of a question, texts or objects, are those of its trace; a question without any is split."""
+    query, reference = names
+    questions = [
+        {"id": "q1", query: "When do you open?", reference: "At nine.", "claims": ["You open.", "It is nine then."]},
+        {"id": "q2", query: "Where?", reference: "Behind.", "claims": [{"id": "a", "text": "Behind.", "vital": False}]},
+        {"id": "q3", query: "Where do I park?", reference: "Park behind the house."},
+    ]
+    run = judged(waiting, questions, mode="claims")
+    claims = [[(claim.id, claim.text, claim.vital) for claim in result.claims.claims] for result in run.results]
+    assert claims == [
+        [("1", "You open.", True), ("2", "It is nine then.", True)],
+        [("a", "Behind.", False)],
+        [("1", "Park behind the house.", True)],
+    ]
+
+
+@pytest.mark.parametrize("names", [("query", "reference"), ("user_input", "reference"), ("question", "ground_truth")])
 def test_a_question_keeps_its_flags(names: tuple[str, str]) -> None:
     """`answerable` and `relevant_total` of a question are those of its trace: one without an answer is in no mean."""
     query, reference = names
