@@ -273,4 +273,4 @@ def test_serve_refuses_what_run_refuses(tmp_path: Path) -> None:
     assert "the cascade has no threshold" in result.err
     result = shell("serve", "--port", "0", "--model", "fake/overlap", "--cascade-threshold", "0.9")
     assert result.code == 2
-    assert "not a flag of `judge-eval serve`: describe the judge in a file, --judge FILE" in result.err
+    assert "No such option: --cascade-threshold" in result.err

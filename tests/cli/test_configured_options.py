@@ -49,7 +49,7 @@ def test_verbs_beside_judging_show_few_flags() -> None:
     for verb in ("compare", "what-if", "probe", "bias", "claims", "validate-judge", "serve", "mcp", "cascade fit"):
         hints = COMMANDS[verb].callback.__annotations__
         shown = {name for name in flags_of(CallingFlags) if name in hints and NO_FLAG not in hints[name].__metadata__}
-        assert shown == {"cache", "fleet", "concurrency", "max_cost"}, verb
+        assert shown == {"cache", "fleet", "params", "concurrency", "max_cost"}, verb
 
 
 @pytest.mark.parametrize("verb", ["run", "judge", "probe", "claims", "what-if"])
@@ -76,26 +76,6 @@ def test_a_setting_without_a_flag_is_obeyed(verb: str, by_file: bool, desk: Desk
         assert {call.get("seed") for call in server.calls} <= {7}
     if verb != "what-if":
         assert server.calls
-
-
-@pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        (
-            ("compare", "a", "b", "--timeout", "5"),
-            "--timeout is not a flag of `judge-eval compare`: set `timeout` in judge_eval.toml or JUDGE_EVAL_TIMEOUT",
-        ),
-        (("serve", "--param=seed=7"), "set `param` in judge_eval.toml or JUDGE_EVAL_PARAM"),
-        (("probe", "data.jsonl", "--key-command", "x"), "set JUDGE_EVAL_KEY_COMMAND"),
-        (("bias", "latest", "--member", "openai/m"), "describe the judge in a file, --judge FILE"),
-    ],
-)
-def test_an_option_of_other_verbs_says_where_it_goes(words: tuple[str, ...], advice: str, desk: Desk) -> None:
-    """A flag that this verb does not have ends it with one line that names the key and the variable."""
-    done = desk(*words)
-    assert done.code == 2
-    (line,) = done.err.splitlines()
-    assert advice in line
 
 
 def test_the_file_of_claims_in_the_configuration_can_be_made(desk: Desk, data: Path) -> None:

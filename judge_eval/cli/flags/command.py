@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperOption
 
-from judge_eval.cli.flags.common import FILES, nearest_config
-from judge_eval.cli.flags.groups import NO_FLAG, flags_of
-from judge_eval.errors import ConfigError
+from judge_eval.cli.flags.common import nearest_config
+from judge_eval.cli.flags.groups import NO_FLAG
 from judge_eval.settings import Setting, setting_of
 from judge_eval.trust import check_address, name_addresses
 
@@ -28,12 +27,6 @@ def _in_one_line(paragraph: str) -> str:
     return paragraph if paragraph.startswith("Example") else paragraph.replace("\n", " ")
 
 
-def _is_judging(flag: str) -> bool:
-    from judge_eval.cli.flags.judging import JudgingFlags
-
-    return flag.removeprefix("--").replace("-", "_") in flags_of(JudgingFlags)
-
-
 class VerbCommand(TyperCommand):
     """A command whose `-h` shows the usual options alone where it has many."""
 
@@ -41,13 +34,7 @@ class VerbCommand(TyperCommand):
         """Read the command line, and trust the hosts that it names."""
         place = args.index("--") if "--" in args else len(args)
         ctx.meta[_SHORT] = self.is_long and "-h" in args[:place]
-        try:
-            rest = super().parse_args(ctx, args)
-        except Exception as error:
-            unknown = getattr(error, "option_name", "")
-            if not unknown or (advice := self._place_of(unknown, ctx)) is None:
-                raise
-            raise ConfigError(f"{unknown} is not a flag of `{ctx.command_path}`: {advice}") from None
+        rest = super().parse_args(ctx, args)
         self._check_hosts(ctx)
         return rest
 
@@ -64,21 +51,6 @@ class VerbCommand(TyperCommand):
     def _configured(self) -> frozenset[str]:
         hints = getattr(self.callback, "__annotations__", {})
         return frozenset(name for name, hint in hints.items() if NO_FLAG in get_args(hint))
-
-    def _place_of(self, flag: str, ctx: Any) -> str | None:
-        """Say where an option that is a flag of other verbs is set for this one; None if it is not an option."""
-        program = ctx.find_root()
-        if any(flag in option.opts for option in program.command.params):
-            return f"write it before the command, `{program.command_path} {flag} ...`"
-        for option in self._options:
-            if flag in option.opts and option.name in self._configured:
-                setting = self._settings[option.name]
-                key = setting.name or option.name
-                places = [f"`{key}` in {FILES[0]}"] if setting.file else []
-                return f"set {' or '.join([*places, f'JUDGE_EVAL_{key.upper()}'] if setting.env else places)}"
-        if any(option.name == "judge" for option in self._options) and _is_judging(flag):
-            return "describe the judge in a file, --judge FILE"
-        return None
 
     def _check_hosts(self, ctx: Any) -> None:
         sources = {name: getattr(ctx.get_parameter_source(name), "name", "") for name in ctx.params}
