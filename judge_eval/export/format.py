@@ -35,6 +35,11 @@ class Format:
             stream(self.make(run) or (), path)
 
 
+def service_format(name: str, service: Service) -> Format:
+    """Return the format of the bodies that a service takes."""
+    return Format(name, lambda run: service.scores(run).json(), service=service)
+
+
 def stream(parts: Iterable[str], path: Path) -> None:
     """Write text part by part; the file appears only when all is written."""
     with replacing(path) as file:

@@ -1,11 +1,11 @@
 """A run as scores of Langfuse."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from judge_eval.data.files.values import first_of
-from judge_eval.export.format import Format
+from judge_eval.export.format import service_format
 from judge_eval.export.push import Service
 from judge_eval.export.scores import ScoreBody, TraceScore, TraceScores
 from judge_eval.runs.folder.run import Run
@@ -47,10 +47,6 @@ def _record(ids: ScoreBody, score: TraceScore) -> ScoreBody:
     }
 
 
-def _json(run: Run) -> Iterator[str]:
-    return langfuse_scores(run).json()
-
-
 SERVICE = Service(
     "Langfuse",
     langfuse_scores,
@@ -60,4 +56,4 @@ SERVICE = Service(
     keys=("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
     at_once=100,
 )
-EXPORTS = (Format("langfuse", _json, service=SERVICE),)
+EXPORTS = (service_format("langfuse", SERVICE),)

@@ -1,12 +1,12 @@
 """A run as feedback of LangSmith."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from judge_eval.export.format import Format
+from judge_eval.export.format import service_format
 from judge_eval.export.push import Service
 from judge_eval.export.scores import ScoreBody, TraceScore, TraceScores
 from judge_eval.runs.folder.run import Run
@@ -53,10 +53,6 @@ def _record(ids: ScoreBody, score: TraceScore) -> ScoreBody:
     }
 
 
-def _json(run: Run) -> Iterator[str]:
-    return langsmith_feedback(run).json()
-
-
 SERVICE = Service(
     "LangSmith",
     langsmith_feedback,
@@ -67,4 +63,4 @@ SERVICE = Service(
     key_header="x-api-key",
     headers=(("x-tenant-id", "LANGSMITH_WORKSPACE_ID"),),
 )
-EXPORTS = (Format("langsmith", _json, service=SERVICE),)
+EXPORTS = (service_format("langsmith", SERVICE),)

@@ -2,17 +2,14 @@
 
 from judge_eval.safe_text import counted
 from judge_eval.study.bias import LEAST_EFFECT, BiasReport
-from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, Toned, View
+from judge_eval.views.blocks import Section, Sentence, TableBlock, TableColumns, Toned, View, make_table
 from judge_eval.views.note_sentences import ties_sentence
 
 
 def bias_view(report: BiasReport) -> View:
     """Build the table of features, the surest bias first, and what it cannot say."""
-    columns = (
-        *(Column("feature"), Column("step"), Column("change of P(relevant)", "signed")),
-        *(Column("95% interval", "signed interval"), Column("p (Holm)", "p"), Column("detectable", "number")),
-        Column("verdict"),
-    )
+    columns: TableColumns = ["feature", "step", ("change of P(relevant)", "signed")]
+    columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), ("detectable", "number"), "verdict"]
     rows = tuple(
         (
             *(b.feature.replace(" =", ": "), b.step, b.effect, b.interval, b.p, b.detectable),
@@ -27,7 +24,7 @@ def bias_view(report: BiasReport) -> View:
     ]
     if rows:
         blocks += [
-            TableBlock("biases", columns, rows),
+            make_table("biases", columns, rows),
             Sentence(
                 f"`none seen`: a change of {LEAST_EFFECT:g} would be seen with 80% power; `cannot say`: it might not"
             ),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.reranker import reranker_gain
 from judge_eval.safe_text import counted, signed_pair
-from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
+from judge_eval.views.blocks import Section, Sentence, TableColumns, make_table
 
 
 def reranker_sections(run: Run) -> Iterator[Section]:
@@ -18,15 +18,11 @@ def reranker_sections(run: Run) -> Iterator[Section]:
         moved = signed_pair(first.difference.value or 0.0, first.difference.interval)
         text = f"the reranker moves {first.metric} from {first.before:.3f} to {first.after:.3f}, {moved}; {text}"
     named = ", ".join(f"{trace}: {chunk}" for trace, chunk in gain.dropped[:3])
-    columns = (
-        *(Column("metric"), Column("retrieved", "number"), Column("reranked", "number")),
-        *(Column("difference", "signed"), Column("95% interval", "signed interval")),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (m.metric, m.before, m.after, m.difference.value, m.difference.interval) for m in gain.metrics
-    )
+    columns: TableColumns = ["metric", ("retrieved", "number"), ("reranked", "number")]
+    columns += [("difference", "signed"), ("95% interval", "signed interval")]
+    rows = ((m.metric, m.before, m.after, m.difference.value, m.difference.interval) for m in gain.metrics)
     text += f" ({named})" if named else ""
     text += f" and {gain.open:,} without a verdict" if gain.open else ""
     text += f"; {counted(gain.traces, 'trace')}"
     text += f", {gain.failed:,} with failed verdicts, whose possible values the interval covers" if gain.failed else ""
-    yield Section("reranker", (Sentence(text), TableBlock("reranker", columns, rows)))
+    yield Section("reranker", (Sentence(text), make_table("reranker", columns, rows)))
