@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -286,6 +287,68 @@ def test_a_killed_push_goes_on(name: str, tmp_path: Path) -> None:
         assert "sent before" in done.err
         sent = int(done.out.split()[1])
         assert 0 < sent < len(scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_push_over_a_bad_line(name: str, tmp_path: Path) -> None:
+    """Cut before and within replies, and slowed down, it sends all, each score under its own id alone."""
+    kind, service = SERVICES[name]
+    run = traced_run(tmp_path, 150)
+    shell = Shell(tmp_path)
+    with kind() as server:
+        server.cuts = [0, 20, 45]
+        limits = iter([(429, {"retry-after": "2"}, {"message": "slow down"})])
+
+        def hook() -> None:
+            if not server.cuts:
+                server.script += islice(limits, 1)
+
+        server.hook = hook
+        begun = time.monotonic()
+        done = shell("export", "latest", "-f", name, "--push", **server.environment)
+        assert done.code == 0, done.err
+        assert time.monotonic() - begun > 2
+        assert done.out == f"main: 300 scores sent to {service.name} at {server.url}\n"
+        assert set(server.kept) == {record["id"] for record in service.scores(run)}
+        before = len(server.requests)
+        wrong = shell(
+            "export", "latest", "-f", name, "--push", **server.environment | {service.keys[-1]: "wrong-key-123456789"}
+        )
+        assert (wrong.code, wrong.out) == (2, "")
+        assert service.keys[-1] in wrong.err
+        assert "wrong-key" not in wrong.err
+        assert len(server.requests) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("mode", ["pointwise", "claims"])
+def test_turns_claims_and_questions_without_an_answer_are_sent(name: str, mode: str, tmp_path: Path) -> None:
+    """Scores of conversations and claims go to their traces; an unanswerable question has none, and that is said."""
+    ids = traced_run(tmp_path / "ids", 3).results
+    rows = [
+        {"query": "When?", "reference": "At nine.", "history": [{"role": "user", "content": "Do you open?"}]},
+        {"query": "Where?", "reference": "Behind the house."},
+        {"query": "Who owns you?", "answerable": False},
+    ]
+    with (tmp_path / "data.jsonl").open("w", encoding="utf-8") as file:
+        for row, result in zip(rows, ids, strict=True):
+            chunks = ["We open at nine.", "Park behind the house."]
+            file.write(json.dumps({**row, "chunks": chunks, "metadata": dict(result.trace.metadata)}) + "\n")
+    shell = Shell(tmp_path)
+    metrics = "AP@2,ClaimRecall@2" if mode == "claims" else "AP@2,RR@2"
+    judged = shell(
+        "run", "data.jsonl", "--model", "fake/overlap", "--mode", mode, "--metrics", metrics, "--out", "runs"
+    )
+    assert judged.code == 0, judged.err
+    with SERVICES[name][0]() as server:
+        done = shell("export", "latest", "-f", name, "--push", **server.environment)
+    assert done.code == 0, done.err
+    traces = {record.get("run_id") or record["traceId"] for record in server.kept.values()}
+    assert (len(server.kept), len(traces)) == (4, 2)
+    assert all("grade 1: " in record["comment"] for record in server.kept.values())
+    assert done.err == "1 trace left out: nothing answers the question\n"
 
 
 def test_the_command_says_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

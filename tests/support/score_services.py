@@ -79,6 +79,8 @@ class ScoreService:
         self.refuses: Callable[[dict[str, Any]], str | None] = lambda _: None
         self.hook: Callable[[], None] = lambda: None
         """Called before each answer."""
+        self.cuts: list[int] = []
+        """After how many bytes the connections of the next answers are cut; what they answer is done."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -92,7 +94,12 @@ class ScoreService:
                 service.hook()
                 with service._lock:
                     status, headers, content = service.answer(self.path, dict(self.headers.items()), body)
+                    cut = service.cuts.pop(0) if service.cuts else None
                 data = json.dumps(content).encode()
+                if cut is not None:
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n"[:cut])
+                    self.close_connection = True
+                    return
                 with suppress(OSError):
                     self.send_response(status)
                     for name, value in {**headers, "content-length": str(len(data))}.items():
