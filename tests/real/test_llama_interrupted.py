@@ -20,6 +20,8 @@ pytestmark = pytest.mark.real
 ANSWERED = "stop processing"
 """What the server's log says of each reply, whole or cancelled."""
 LAUNCHED, CANCELLED = "processing task", "cancel task"
+FREE = [part for form in ("strict", "json_schema", "json_object") for part in ("--unsupported", form)]
+"""No grammar, which would end a reply."""
 
 
 def test_a_server_that_starts_with_the_run_and_is_killed_in_the_middle(tmp_path: Path, real: RealRuns) -> None:
@@ -53,8 +55,7 @@ def test_a_server_that_starts_with_the_run_and_is_killed_in_the_middle(tmp_path:
 def test_a_client_that_ends_frees_its_slots(ended_by: signal.Signals, server: Llama, tmp_path: Path) -> None:
     """After Ctrl-C or `kill -9` the server stops long replies that nobody waits for."""
     real, launched, cancelled = RealRuns(tmp_path, cap=800), server.log().count(LAUNCHED), server.log().count(CANCELLED)
-    free = [part for form in ("strict", "json_schema", "json_object") for part in ("--unsupported", form)]
-    process = real.start(server.url, "-p", "ignore_eos=true", *free)
+    process = real.start(server.url, "-p", "ignore_eos=true", *FREE)
     until(lambda: server.log().count(LAUNCHED) >= launched + 2, process)
     process.send_signal(ended_by)
     said = real.ended(process)
@@ -63,6 +64,18 @@ def test_a_client_that_ends_frees_its_slots(ended_by: signal.Signals, server: Ll
         time.sleep(0.05)
     while server.busy():
         time.sleep(0.5)
+
+
+def test_a_call_that_times_out_frees_its_slot(server: Llama, tmp_path: Path) -> None:
+    """The server stops each reply that came too late; the chunk has no verdict."""
+    real, cancelled = RealRuns(tmp_path, [["The oven is ready."]], cap=800), server.log().count(CANCELLED)
+    said = real.judge(server.url, "-p", "ignore_eos=true", *FREE, "--timeout", "1")
+    assert said.code == 3, said
+    assert real.run.manifest.tally.failures == {"unreachable": 1}
+    tries = sum(real.run.manifest.tally.retries.values()) + 1
+    while server.log().count(CANCELLED) < cancelled + tries or server.busy():
+        time.sleep(0.1)
+    assert server.log().count(CANCELLED) == cancelled + tries
 
 
 def test_a_client_that_is_killed_pays_nothing_twice(server: Llama, real: RealRuns) -> None:

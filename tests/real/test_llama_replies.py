@@ -59,17 +59,20 @@ def test_the_length_of_texts_ends_a_loop(server: Llama, tmp_path: Path) -> None:
     assert len(verdict.reason) == LONGEST["reason"] or len(verdict.evidence) == LONGEST["evidence"]
 
 
-def test_a_chunk_beyond_the_context_is_named_and_fails_alone(server: Llama, tmp_path: Path) -> None:
-    """A first chunk that is longer than a slot takes one request and no objection is made of it."""
-    real = RealRuns(tmp_path, [["word " * 2000, "The oven is ready at noon."], ["It opens at noon."]])
+@pytest.mark.parametrize("place", [0, 2], ids=["first", "last"])
+def test_a_chunk_beyond_the_context_is_named_and_fails_alone(server: Llama, tmp_path: Path, place: int) -> None:
+    """A chunk that is longer than a slot takes one request, wherever it stands, and no objection is made of it."""
+    texts = ["The oven is ready at noon.", "It opens at noon."]
+    texts.insert(place, "word " * 2000)
+    real = RealRuns(tmp_path, [texts[:2], texts[2:]])
     requests = server.log().count("exceeds the available context size")
     assert real.judge(server.url, "--concurrency", "1").code == 3
     assert server.log().count("exceeds the available context size") == requests + 1
-    (first, *others) = (outcome for result in real.run.results for outcome in result.outcomes)
-    assert isinstance(first, NoVerdict)
-    assert first.chunk_id == "c1"
-    assert first.detail.startswith("the request is too long: ")
-    assert "exceeds the available context size (1024 tokens)" in first.detail
+    others = [outcome for result in real.run.results for outcome in result.outcomes]
+    long = others.pop(place)
+    assert isinstance(long, NoVerdict)
+    assert long.detail.startswith("the request is too long: ")
+    assert "exceeds the available context size (1024 tokens)" in long.detail
     assert all(isinstance(other, Verdict) for other in others)
     assert real.run.manifest.tally.dropped == ()
 
