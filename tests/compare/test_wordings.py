@@ -107,6 +107,33 @@ def test_the_loss_is_the_sum_of_its_two_parts(rows: list[tuple[str, str, str]]) 
         assert (each.questions_more, each.questions_less) == (int((change > 0).sum()), int((change < 0).sum()))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 3], ids=["questions", "conversations"])
+@pytest.mark.parametrize(("deployed", "others"), [(0.5, 0.3), (0.9, 0.5)])
+def test_the_two_losses_are_covered(deployed: float, others: float, size: int) -> None:
+    """The 95% intervals hold what other wordings find in 93% of runs or more, and what every wording loses.
+
+    12 questions with one chunk each; those of a conversation are found or lost together half of the time.
+    """
+    rng, rounds = np.random.default_rng(7), 300
+    lost = 1 - deployed
+    truths = (lost * (1 - (1 - others) ** 2), lost * (1 - others) ** 2)
+    held = np.zeros(2)
+    for _ in range(rounds):
+        alike = np.repeat(rng.random(12 // size) < 0.5, size)
+        drawn = [np.where(alike, np.repeat(rng.random(12 // size), size), rng.random(12)) for _ in range(3)]
+        found = [draws < rate for draws, rate in zip(drawn, (deployed, others, others), strict=True)]
+        wordings = [
+            {str(k): (f"s{k // size}", f"{name} {k}", str(int(hit))) for k, hit in enumerate(hits)}
+            for name, hits in zip("abc", found, strict=True)
+        ]
+        (split,) = split_of(wordings, ("deployed", "human", "raw")).wordings
+        for place, interval in enumerate((split.other_interval, split.every_interval)):
+            assert interval is not None
+            held[place] += interval[0] <= truths[place] <= interval[1]
+    assert (held / rounds >= 0.93).all(), held / rounds
+
+
 ONE = {"a": ("s", "x a", "10"), "b": ("s", "x b", "01"), "c": ("t", "x c", "00"), "d": ("t", "same", "1")}
 TWO = {"a": ("s", "y a", "01"), "b": ("s", "y b", "11"), "c": ("t", "y c", "00"), "d": ("t", "same", "1")}
 
