@@ -176,7 +176,7 @@ def test_the_unanswerable_turns_of_mtrag(conformance_data: Path) -> None:
     assert (record.traces, record.empty, record.accepted) == (65, 0, 18)
     (line,) = (remark.text for remark in remarks_of(made.manifest) if remark.about == "unanswerable")
     assert line.startswith(
-        "65 unanswerable questions, in no mean: nothing returned for 0 (0.000 [0.0000, 0.0558]); 2.9"
+        "65 unanswerable questions, in no mean: nothing returned for 0 (0.0000 [0.0000, 0.0558]); 2.9"
     )
 
 

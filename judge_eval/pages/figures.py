@@ -23,7 +23,7 @@ def head(manifest: Manifest) -> JSON:
         "status": manifest.status,
         "created": manifest.created.isoformat(),
         "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
-        "model": models_of(manifest).rstrip("/"),
+        "model": models_of(manifest),
         "imported": judged_by(manifest) if manifest.imported else None,
         "prompt": prompt_of(manifest),
         "scale": manifest.judge.get("scale"),

@@ -110,7 +110,7 @@ def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str
         score = f"{name} {first.shown} {interval(first.interval)}" if first else ""
         status, failed = Toned(m.status, status_tone(m.status)), Toned(m.tally.failed_verdicts or None, "bad")
         started = f"{m.created:%Y-%m-%d %H:%M}"
-        judge = ", ".join(filter(None, (models_of(m).rstrip("/"), prompt_of(m))))
+        judge = ", ".join(filter(None, (models_of(m), prompt_of(m))))
         rows.append((m.id[:8], started, status, m.tally.traces, failed, score, judge, m.label or "", ", ".join(m.tags)))
     for folder, reason in unreadable:
         rows.append((folder[:40], "", Toned("unreadable", "bad"), None, None, "", "", reason, ""))

@@ -6,7 +6,7 @@ from judge_eval.note import without_claims
 from judge_eval.registry import parts_of, stated_of
 from judge_eval.runs.folder.describing import as_judged, backends_by_route, imported_from
 from judge_eval.runs.folder.records import Manifest, Retrieval, Tally
-from judge_eval.safe_text import counted, interval, shortened
+from judge_eval.safe_text import counted, interval, number, shortened
 from judge_eval.stats import proportion_interval
 from judge_eval.views.blocks import Remark
 from judge_eval.views.note_sentences import cascaded, note_sentence
@@ -177,7 +177,7 @@ def _unanswerable(m: Manifest) -> Iterator[Remark]:
         return
     share = proportion_interval(u.empty, u.traces).interval
     have = "1 unanswerable question" if u.traces == 1 else f"{u.traces:,} unanswerable questions"
-    text = f"{have}, in no mean: nothing returned for {u.empty:,} ({u.empty / u.traces:.3f} {interval(share)})"
+    text = f"{have}, in no mean: nothing returned for {u.empty:,} ({number(u.empty / u.traces)} {interval(share)})"
     text += f"; {u.chunks / u.traces:.1f} chunks on average"
     if u.accepted is None:
         text += "; nobody was asked about them"

@@ -60,7 +60,7 @@ def test_evaluate_gets_values_verdicts_and_reasons(run_async: bool) -> None:
     assert [[item.success for item in each] for each in data] == [[False, True], [True, True]]
     assert data[0][0].reason.splitlines()[1] == "2. c2: relevant (grade 1) it names them"
     assert data[0][0].error is None
-    assert data[0][0].evaluation_model.startswith("custom/ with support/binary@2 (")
+    assert data[0][0].evaluation_model.startswith("custom with support/binary@2 (")
 
 
 @pytest.mark.parametrize("run_async", [True, False])

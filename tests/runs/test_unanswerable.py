@@ -91,7 +91,7 @@ def test_means_are_of_the_others_and_one_line_tells_of_these(judge: Judge) -> No
     assert (run.manifest.reranking.traces, run.manifest.reranking.nothing_relevant) == (2, 0)
     assert (run.manifest.tally.failed_verdicts, run.manifest.status) == (0, "done")
     line = remark_of(run)
-    assert line.startswith("3 unanswerable questions, in no mean: nothing returned for 1 (0.333 [")
+    assert line.startswith("3 unanswerable questions, in no mean: nothing returned for 1 (0.3333 [")
     assert line.endswith(
         "1.0 chunks on average; 1 has a chunk that was accepted: wrong flag or fooled judge, see `show`"
     )

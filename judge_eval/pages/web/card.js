@@ -10,7 +10,7 @@ const SHOWN = 20000;
 const STEP = 200000;
 
 // A text with its marked parts, every second one, and its code; a very long one is shown in part, with a button for more.
-function marked(parts, spec) {
+export function marked(parts, spec) {
   const node = el(spec, { dir: "auto" });
   const whole = parts.join(""), codes = spec === "pre" ? [] : codeIn(whole);
   let shown = 0;

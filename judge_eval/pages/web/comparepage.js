@@ -3,6 +3,7 @@ import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
 import { EmbeddedCompare, ServedCompare } from "./source.js";
 import { clamped } from "./clamp.js";
+import { marked } from "./card.js";
 
 
 function side(name, head, served) {
@@ -46,7 +47,7 @@ function movedChunk(m, scales) {
       el("span", null, m.flipped ? [verdictWords(m.was, scales[0]).slice(1), " → ", verdictWords(m.now, scales[1]).slice(1)] : verdictWords(last, scale).slice(1)),
       quoted("span.cid", m.id), stagesOf(m)),
     m.title && quoted("p.snippet.named", m.title),
-    el("p.snippet", { dir: "auto" }, m.text.map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
+    marked(m.text, "div.snippet"),
     same || !m.was || !m.now ? reasonOf("", last) : [reasonOf("A, ", m.was), reasonOf("B, ", m.now)]);
 }
 

@@ -1,6 +1,7 @@
 import { el, page, topBar, statusChip, quoted, sentence, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain, markup } from "./dom.js";
 import { legend, meaning, square, whisker } from "./draw.js";
 import { strip } from "./strips.js";
+import { marked } from "./card.js";
 import { Blocks, api } from "./source.js";
 
 const ROWS = 100;
@@ -122,7 +123,7 @@ export async function matrixPage(root, source, served) {
         told.reference && el("p.dim.reference", null, "Reference: ", quoted("bdi", told.reference)),
         el("table.chunks", { role: "table", "aria-label": "chunks" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "chunk"), heads.map((head, i) => el("th", { scope: "col", role: "columnheader" }, el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))))),
           el("tbody", { role: "rowgroup" }, told.chunks.map((chunk) => el("tr", { role: "row" },
-            el("th", { scope: "row", role: "rowheader" }, quoted("span.cid", chunk.id), " ", quoted("span.snippet", chunk.text)),
+            el("th", { scope: "row", role: "rowheader" }, quoted("span.cid", chunk.id), " ", marked([chunk.text], "span.snippet")),
             chunk.cells.map(chunkCell)))))].filter(Boolean));
     } catch (error) {
       delete holder.dataset.filled;

@@ -37,8 +37,8 @@ def made_of(m: Manifest) -> Mapping[str, JsonValue]:
 
 def models_of(m: Manifest) -> str:
     """Name the model that judged, or the models of a panel or cascade."""
-    models = [f"{model.get('provider')}/{model.get('model')}" for model in backends_by_route(m.backend).values()]
-    return ", ".join(models)
+    models = (f"{model.get('provider')}/{model.get('model')}" for model in backends_by_route(m.backend).values())
+    return ", ".join(model.removesuffix("/") for model in models)  # a backend of one's own may name no model
 
 
 def backends_by_route(backend: Mapping[str, JsonValue]) -> dict[str, Mapping[str, JsonValue]]:

@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval import Evaluator
 from tests.support.browsing import violations
-from tests.support.reports import run_report
+from tests.support.reports import compare_report, matrix_report, run_report
 from tests.support.serving import scripted
 
 pytestmark = pytest.mark.browser
@@ -80,3 +80,19 @@ def test_a_quote_is_marked_through_code(tmp_path: Path, open_page: Callable[...,
     assert page.locator(".text mark").all_inner_texts() == ["`run the tool`", " twice"]
     assert page.locator(".text code mark").inner_text() == "`run the tool`"
     assert page.locator(".text").inner_text() == text
+
+
+def test_pages_of_several_runs_show_code_too(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """A chunk that moved, and one in a row of a matrix, has its code in the same font as on its own page."""
+    data = [{"id": "q", "query": "q", "reference": "r", "chunks": [{"id": "a", "text": TEXTS["block"]}, "other"]}]
+    turned = [{**data[0], "chunks": data[0]["chunks"][::-1]}]
+    runs = [scripted(rows, None, lambda text: {"verdict": "stop" in text}) for rows in (data, turned, data)]
+    (tmp_path / "compare.html").write_text(compare_report(*runs[:2]), encoding="utf-8")
+    (tmp_path / "matrix.html").write_text(matrix_report(runs), encoding="utf-8")
+    page = open_page((tmp_path / "compare.html").as_uri())
+    assert page.locator(".moved .snippet code.block").first.evaluate("node => node.textContent") == BLOCKS["block"][0]
+    page = open_page((tmp_path / "matrix.html").as_uri())
+    page.locator(".trace-row .opens").first.click()
+    code = page.locator(".chunks .snippet code").last  # a row shows the beginning of a chunk in one line
+    assert code.inner_text() == "``a ` b``"
+    assert "mono" in code.evaluate("node => getComputedStyle(node).fontFamily")
