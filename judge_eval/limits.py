@@ -30,6 +30,8 @@ LINE: Final = 32 * 2**20
 """Bytes of a trace written as one line of JSON, and of a line of a JSON Lines file that is read.
 
 A result wraps its trace with what the judge said, and fits into one request to a server (64 MiB)."""
+JSON: Final = 2**30
+"""Bytes of a JSON file that is read: all of it is held in memory."""
 ESCAPED: Final = 6
 """The most bytes that one character takes in a line of JSON."""
 LABEL: Final = 500

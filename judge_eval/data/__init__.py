@@ -3,8 +3,8 @@
 Reading takes three steps that are independent of each other, so that any shape may stand in any container:
 
 1. A **container** (`files/containers`: JSON Lines, JSON, CSV, TSV, Parquet, a worksheet) turns a file into
-   records, one by one, each with its place; in JSON the list of records may stand anywhere
-   (`files/jsonfile`). A record that cannot be read is an error at its place, not the end of the file.
+   records, one by one, each with its place; in JSON, which is held in memory, the list of records may stand
+   anywhere (`files/jsonfile`). A record that cannot be read is an error at its place, not the end of the file.
 2. A **shape** (`shapes/shape.Shape`) is a value: a name, `fits(keys)` on all keys of the first records
    together, and `read(record)`, which yields the data of the traces in a record. A shape is one file of `shapes/`,
    which `catalog` finds; installed packages add theirs under the entry point group `judge_eval.readers`. If two shapes

@@ -5,13 +5,12 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from judge_eval import limits
 from judge_eval.data.files.containers import kind_of, rows
-from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.jsonfile import read_document
 from judge_eval.data.files.opening import first_line, head_of, reading_file, steady
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.data.shapes.chunks import ID
@@ -175,13 +174,12 @@ def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int 
             yield from _bare_lines(path, name)
             return
     if kind == "json" and head_of(path).lstrip()[:1] == b"{":
-        under = "corpus" if "corpus" in objects_in(path, name) else None
-        if _by_id({key: value for key, value, _ in islice(entries(path, name, under), 20)}):
-            for key, value, line in entries(path, name, under):
-                if isinstance(value, str):
-                    yield key, None, value, line
-                else:
-                    yield _entry({"id": key, **value} if isinstance(value, Mapping) else {}, name, line)
+        document = read_document(path, name)
+        inner = document.get("corpus") if isinstance(document, Mapping) else None
+        texts = inner if isinstance(inner, Mapping) else document
+        if isinstance(texts, Mapping) and _by_id(texts):
+            for key, value in texts.items():
+                yield (key, None, value, None) if isinstance(value, str) else _entry({"id": key, **value}, name, None)
             return
     for row in rows(path, kind, name, lambda record: bool(record.keys() & {"_id", *ID} and record.keys() & {*BODY})):
         yield _entry(row.get(), name, row.line)
@@ -269,7 +267,7 @@ def find_parts(path: Path, corpus: Path | None, format: str | None) -> Parts | N
         return _in_folder(path, None, corpus)
     if format in ("trec", "beir") or (format is None and _is_run(path)):
         return _in_folder(corpus if corpus and corpus.is_dir() else path.parent, path, corpus)
-    if path.suffix.lower() == ".json" and format in (None, JUDGED) and _is_embedding_qa(path):
+    if format in (None, JUDGED) and _is_embedding_qa(path):
         run = _first(path.parent, "run*.trec", "run*.txt", "*.run", "run.json")
         return Parts(path, run, path, path, path)
     return None
@@ -307,10 +305,17 @@ def refuse_judgments(path: Path, name: str) -> None:
 
 def _is_embedding_qa(path: Path) -> bool:
     try:
-        known = b'"queries"' in head_of(path, size=200)
-        return known and {"queries", "corpus", "relevant_docs"} <= objects_in(path, str(path))
+        return path.suffix.lower() == ".json" and b'"queries"' in head_of(path, size=200) and bool(_embedding_qa(path))
     except (OSError, DataError):
         return False
+
+
+def _embedding_qa(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Read LlamaIndex' embedding QA dataset; empty if the file is another one."""
+    document = read_document(path, str(path))
+    held = document if isinstance(document, Mapping) else {}
+    parts = {name: held.get(name) for name in ("queries", "corpus", "relevant_docs")}
+    return parts if all(isinstance(part, Mapping) for part in parts.values()) else {}
 
 
 def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) -> Iterator[dict[str, Any] | DataError]:
@@ -396,8 +401,8 @@ def _json_tables(path: Path) -> dict[str, dict[str, float]]:
 
 def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     if path.suffix.lower() == ".json":
-        relevant = entries(path, str(path), "relevant_docs")
-        return {query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")} for query, docs, _ in relevant}
+        relevant = _embedding_qa(path).get("relevant_docs", {}).items()
+        return {query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")} for query, docs in relevant}
     if len(first_line(path).split()) != 3:
         return read_qrels(path)
     judgments: dict[str, dict[str, int]] = {}
@@ -414,21 +419,19 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     return judgments
 
 
-class _Queries:
-    """The data of queries by id, each with its line."""
+class _Queries(dict[str, dict[str, Any]]):
+    """The data of queries by id."""
 
     def __init__(self, name: str) -> None:
-        self.data: dict[str, dict[str, Any]] = {}
-        self._name = name
-        self._lines: dict[str, int | None] = {}
+        super().__init__()
+        self._name, self._places = name, dict[str, str]()
 
-    def add(self, key: str, data: dict[str, Any], line: int | None) -> None:
+    def add(self, key: str, data: dict[str, Any], place: str, line: int | None = None) -> None:
         """Add a query; raises `DataError` if its id was added before."""
-        if key in self.data:
-            fault = f"the query id {key!r} occurs twice, in line {self._lines[key]} and in line {line}"
+        if key in self:
+            fault = f"the query id {key!r} occurs twice, in {self._places[key]} and in {place}"
             raise DataError(fault, file=self._name, line=line)
-        self._lines[key] = line
-        self.data[key] = data
+        self[key], self._places[key] = data, place
 
 
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
@@ -436,8 +439,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
     head = head_of(path, size=4096).decode(errors="replace").lstrip()
     if "<top" in head.lower():
         return _topics(path)
-    if path.suffix.lower() == ".json" and _is_embedding_qa(path):
-        return {key: {"query": str(value)} for key, value, _ in entries(path, name, "queries")}
+    if _is_embedding_qa(path):
+        return {key: {"query": str(value)} for key, value in _embedding_qa(path)["queries"].items()}
     first = head.splitlines()[0] if head else ""
     if first[:1] not in ("{", "[") and not {"id", "_id", "qid", "query_id", "query-id"} & set(
         re.split(r"[\t,]", first)
@@ -454,8 +457,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
         for field, keys in {"reference": references, "answer": ("response",)}.items():
             texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
             data |= {field: texts[0]} if texts else {}
-        queries.add(str(key), data, row.line)
-    return queries.data
+        queries.add(str(key), data, row.place, row.line)
+    return queries
 
 
 def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -475,32 +478,23 @@ def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
         key, separator, text = line.partition("\t" if "\t" in line else ":")
         if not separator or not text.strip():
             raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
-        queries.add(key.strip(), {"query": text.strip()}, number)
-    return queries.data
+        queries.add(key.strip(), {"query": text.strip()}, f"line {number}", number)
+    return queries
 
 
 def _topics(path: Path) -> dict[str, dict[str, Any]]:
     text, queries = _text(path), _Queries(str(path))
-    for topic, line in _with_lines(TOPIC, text):
-        body = topic[1]
+    for topic in TOPIC.finditer(text):
+        body, line = topic[1], text.count("\n", 0, topic.start()) + 1
         number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
         question = _tag(body, "title") or _tag(body, "desc")
         if number and question:
-            queries.add(number[1], {"query": question}, line)
-    for topic, line in _with_lines(XML_TOPIC, text):
-        body = topic[2]
+            queries.add(number[1], {"query": question}, f"line {line}", line)
+    for topic in XML_TOPIC.finditer(text):
+        body, line = topic[2], text.count("\n", 0, topic.start()) + 1
         question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
-        queries.add(topic[1], {"query": question}, line)
-    return queries.data
-
-
-def _with_lines(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Yield what a pattern finds in a text, each with the number of its line."""
-    line, counted = 1, 0
-    for match in pattern.finditer(text):
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
-        yield match, line
+        queries.add(topic[1], {"query": question}, f"line {line}", line)
+    return queries
 
 
 def _tag(body: str, name: str) -> str | None:

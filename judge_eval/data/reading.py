@@ -52,9 +52,8 @@ def open_dataset(
 ) -> Iterator[Trace]:
     """Read traces from a file or folder of any known format, one by one.
 
-    Records are streamed, in JSON those of a list (also of one inside objects); a corpus, a table written by
-    columns and rows to be grouped are held in memory. A trace without an id of its own that equals an earlier
-    one is given a numbered id.
+    Records are streamed; a JSON file, a corpus and rows to be grouped are held in memory. A trace without an id of
+    its own that equals an earlier one is given a numbered id.
 
     Args:
         path: A file of records, a TREC run, or a folder with a collection.
@@ -349,7 +348,7 @@ class RowReader:
                 fault = DataError(f"{option('records', wanted)}: there is no list there")
                 yield Row(fault, holder=name, number=number)
             for item, place in inner:
-                data = item if isinstance(item, Mapping) else no_row(item)
+                data = item if isinstance(item, Mapping | DataError) else no_row(item)
                 yield Row(data, prefix=place, holder=name, number=number)
 
     def begin(self, rows: list[Row], every: MemoryRows | None = None) -> None:

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from time import monotonic
 from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from judge_eval.data.files.jsonfile import JsonText
 from judge_eval.errors import DataError
 from judge_eval.limits import CHUNKS
 from judge_eval.record import R
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Trace
+from judge_eval.server.json_text import JsonText
 from judge_eval.server.models import ApiRecord, HostedSubmission, HostedTrace, Submission, Upload
 from judge_eval.server.server_settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
 
@@ -106,7 +105,7 @@ def _parts(body: bytes, lists: Mapping[str, type[ApiRecord]], most: int) -> Iter
     `lists` says what the object may be, by the name of the list that it must hold, of `most` items.
     """
     until = monotonic() + READ_SECONDS
-    text = JsonText(BytesIO(body), None, RECORD)
+    text = JsonText(body, RECORD)
     seen: set[str] = set()
     for key in text.members():
         fitting = [kind for kind in lists.values() if {*seen, key} <= set(kind.model_fields)]
@@ -114,12 +113,12 @@ def _parts(body: bytes, lists: Mapping[str, type[ApiRecord]], most: int) -> Iter
             raise DataError("unknown field; remove it", field=key[:100])
         seen.add(key)
         if key not in lists:
-            yield key, None, text.value(key)[0]
+            yield key, None, text.value(key)
             continue
         if text.peek() != "[":
             raise DataError("must be a list", field=key)
         yield key, None, ()
-        for number, (value, _) in enumerate(text.elements(key)):
+        for number, value in enumerate(text.elements(key)):
             if number == most:
                 raise TooLargeError(f"more than {most:,}, which this server takes at a time", field=key)
             if monotonic() > until:

@@ -129,7 +129,7 @@ def test_json_inside_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.json", b'[{"user_input": "q?",\n', r"x.json:2: \[0\]: not JSON"),
+        ("x.json", b'[{"user_input": "q?",\n', r"x.json:2: not JSON"),
         (
             "x.json",
             b'[{"user_input": "q?", "retrieved_contexts": []},\n{"user_input": "\xff"}]',
@@ -138,24 +138,24 @@ def test_json_inside_json(tmp_path: Path) -> None:
         (
             "x.json",
             b'[{"user_input": "q?", "retrieved_contexts": []}] 3',
-            r"x.json:1: .*not JSON: more follows after the end",
+            r"x.json:1: not JSON: more follows after the end",
         ),
-        ("x.json", b'[{"user_input": "q?", "retrieved_contexts": []},]', r"x.json:1: \[1\]: not JSON: Expecting value"),
+        ("x.json", b'[{"user_input": "q?", "retrieved_contexts": []},]', r"x.json:1: not JSON: "),
         (
             "x.json",
             b'[\n{"user_input": "q?", "retrieved_contexts": []}\n{}]',
-            r"x.json:3: \[0\]: not JSON: ',' or '\]' is missing",
+            r"x.json:3: not JSON: Expecting ',' delimiter",
         ),
         (
             "x.json",
             b'{"samples":\n[{"user_input": "q?", "retrieved_contexts": []},\n{"a": nope}]}',
-            r"x.json:3: samples\[1\]: not JSON",
+            r"x.json:3: not JSON",
         ),
-        ("x.json", b'{"a" 1}', r"x.json:1: a: not JSON: ':' is missing"),
-        ("x.json", b"[" * 100_000, r"x.json:1: \[0\]: nested more than 64 deep"),
-        ("x.json", b"[" + b"9" * 5000 + b"]", r"x.json:1: \[0\]: not JSON: Exceeds the limit"),
+        ("x.json", b'{"a" 1}', r"x.json:1: not JSON: Expecting ':' delimiter"),
+        ("x.json", b"[" * 100_000, r"x.json: nested more than 64 deep"),
+        ("x.json", b"[" + b"9" * 5000 + b"]", r"x.json: not JSON: Exceeds the limit"),
         ("x.json", b"3", r"x.json:1: a line holds one JSON object"),
-        ("x.json", b"[1, 2]", r"x.json:1: \[0\]: a record is one JSON object, not a number"),
+        ("x.json", b"[1, 2]", r"x.json: \[0\]: a record is one JSON object, not a number"),
         ("x.jsonl", b"nothing\n", r"x.jsonl:1: not JSON"),
         pytest.param("x.parquet", b"PAR1 but not really", r"x.parquet: not Parquet", marks=pytest.mark.foreign),
         ("nowhere/x.jsonl", None, r"cannot be read: No such file"),
@@ -169,17 +169,15 @@ def test_files_that_are_not_what_they_say(name: str, content: Any, message: str,
 
 
 def test_records_of_an_array_are_named_by_place(tmp_path: Path) -> None:
-    """A record of a JSON array is named by its place and the line it begins on; skipping goes on after it."""
+    """A record of a JSON array is named by its place; skipping goes on after it. A torn file is refused."""
     records = [GOOD, ragas(reference=["r"]), GOOD]
     path = write(tmp_path, "x.json", json.dumps({"samples": records}, indent=1))
-    with pytest.raises(DataError, match=r"x.json:11: samples\[1\].reference: holds a list, not a text"):
+    with pytest.raises(DataError, match=r"x.json: samples\[1\].reference: holds a list, not a text"):
         read(path)
-    assert path.read_text().splitlines()[10].strip() == "{"
     assert len(read(path, on_invalid="skip")) == 2
-    errors: list[DataError] = []
     torn = write(tmp_path, "y.json", json.dumps(records)[:-1] + ', {"user_input": nope}, {}]')
-    assert len(read(torn, on_invalid="skip", on_skip=errors.append)) == 2
-    assert [error.field for error in errors] == ["[1].reference", "[3]"]
+    with pytest.raises(DataError, match=r"y.json:1: not JSON"):
+        read(torn, on_invalid="skip")
 
 
 def test_json_lines_under_the_name_of_json(tmp_path: Path) -> None:

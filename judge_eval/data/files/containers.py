@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, walk
+from judge_eval.data.files.jsonfile import DECODER, Fits, records, walk
 from judge_eval.data.files.jsonl import bounded_lines, json_of_line
 from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
@@ -15,7 +15,7 @@ from judge_eval.installed import import_extra
 from judge_eval.safe_text import value_kind
 from judge_eval.spelling import option
 
-Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx", "objects"]
+Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx"]
 
 
 def kind_of(path: Path, name: str) -> Container:
@@ -44,8 +44,8 @@ def kind_of(path: Path, name: str) -> Container:
     if bare[:1] == b"[":
         return "json"
     if suffix == ".json" and bare[:1] == b"{" and not _is_lines(bare):
-        return "objects" if _is_sequence(bare) else "json"
-    return "objects" if bare[:1] == b"{" and not _is_lines(bare) and _is_sequence(bare) else "jsonl"
+        return "json"
+    return "json" if bare[:1] == b"{" and not _is_lines(bare) and _is_sequence(bare) else "jsonl"
 
 
 def _zipped(path: Path, name: str) -> Container:
@@ -73,6 +73,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _is_sequence(head: bytes) -> bool:
+    """Tell whether a file holds an object over several lines, and another after it."""
     text = head.decode("utf-8", "ignore")
     try:
         _, end = DECODER.raw_decode(text)
@@ -82,17 +83,15 @@ def _is_sequence(head: bytes) -> bool:
 
 
 def rows(path: Path, kind: Container, name: str, fits: Fits, wanted: str | None = None) -> Iterator[Row]:
-    """Yield the records of a file, or their errors, streamed; of JSON the lists of records are."""
+    """Yield the records of a file, or their errors, streamed; a JSON file is held in memory."""
     if wanted is not None and kind not in ("json", "jsonl", "xlsx"):
         raise ConfigError(f"{option('records', wanted)}: {name} holds its records in one place; leave it out")
     with reading_file(name):
         if kind == "jsonl":
             yield from _jsonl(path, name, wanted)
         elif kind == "json":
-            for data, line, prefix in records(path, name, fits, wanted):
-                yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
-        elif kind == "objects":
-            yield from _objects(path, name)
+            for data, place in records(path, name, fits, wanted):
+                yield Row(_checked(data, name, None, place), None, place)
         elif kind == "parquet":
             yield from _parquet(path, name)
         elif kind == "xlsx":
@@ -120,20 +119,10 @@ def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
 def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str, Any] | DataError:
     if isinstance(data, dict):
         return data
+    if isinstance(data, DataError):
+        return data.at(file=name, line=line, field=prefix or None)
     what = f"a record is one JSON object, not {value_kind(data)}"
     return DataError(what, file=name, line=line, field=prefix or None)
-
-
-def _objects(path: Path, name: str) -> Iterator[Row]:
-    with path.open("rb") as file:
-        text = JsonText(file, name)
-        while text.peek():
-            try:
-                data, line = text.value()
-            except DataError as error:  # what follows cannot be told apart any more
-                yield Row(error, error.line)
-                return
-            yield Row(_checked(data, name, line, ""), line)
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:

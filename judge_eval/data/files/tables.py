@@ -35,7 +35,7 @@ class Row(NamedTuple):
     @property
     def place(self) -> str:
         """What a message calls it beside another of its kind."""
-        return self.holder or f"line {self.line}"
+        return self.holder or (self.prefix if self.line is None else f"line {self.line}")
 
     def get(self) -> Mapping[str, Any]:
         """Return the data."""

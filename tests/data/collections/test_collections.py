@@ -118,7 +118,7 @@ def test_topics_come_in_many_files(name: str, content: str, beir: Path) -> None:
         ("queries.jsonl", '{"_id": "q1", "text": "When?"}\n\n{"_id": "q1", "text": "How?"}\n', "line 1 and in line 3"),
         ("queries.jsonl", '{"_id": 1, "text": "When?"}\n{"_id": "1", "text": "How?"}\n', "line 1 and in line 2"),
         ("queries.csv", 'qid,query\nq1,When?\nq2,"Who\nwas it?"\nq1,How?\n', "line 2 and in line 5"),
-        ("queries.json", '[{"_id": "q1", "text": "When?"},\n{"_id": "q1", "text": "How?"}]', "line 1 and in line 2"),
+        ("queries.json", '[{"_id": "q1", "text": "When?"},\n{"_id": "q1", "text": "How?"}]', r"\[0\] and in \[1\]"),
         ("topics.tsv", "q1\tWhen?\nq2\tWho?\nq1\tHow?\n", "line 1 and in line 3"),
         ("topics.txt", "q1: When?\nq1: How?\n", "line 1 and in line 2"),
         (
@@ -134,7 +134,7 @@ def test_topics_come_in_many_files(name: str, content: str, beir: Path) -> None:
     ],
 )
 def test_two_queries_with_one_id_are_an_error(name: str, content: str, lines: str, beir: Path) -> None:
-    """Documents would be judged against the wrong question; the message names both lines."""
+    """Documents would be judged against the wrong question; the message names both places."""
     (beir / "queries.jsonl").unlink()
     (beir / name).write_text(content)
     with pytest.raises(DataError, match=f"the query id '(q1|1)' occurs twice, in {lines}"):
