@@ -15,7 +15,7 @@ from judge_eval.data import catalog, collection
 from judge_eval.data.collection import Corpus, load_corpus
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import walk
-from judge_eval.data.files.jsonl import jsonl_traces, mend
+from judge_eval.data.files.jsonl import mend
 from judge_eval.data.files.opening import steady
 from judge_eval.data.files.recorded_conversation import RecordWithHistory
 from judge_eval.data.files.tables import Row
@@ -24,7 +24,7 @@ from judge_eval.data.mapping import Naming, grouped
 from judge_eval.data.memory import MemoryRows, no_row
 from judge_eval.data.options import ReadKeywords, ReadOptions
 from judge_eval.data.remarks import OnRemark, TraceIds
-from judge_eval.data.shapes.chunks import chunk_data, looks_ours
+from judge_eval.data.shapes.chunks import chunk_data
 from judge_eval.data.shapes.shape import PLACE, REMARKS, Shape
 from judge_eval.errors import ConfigError, DataError, mask
 from judge_eval.installed import import_extra
@@ -177,10 +177,6 @@ class DatasetReading:
         head = list(islice(all_rows, SAMPLE))
         sample = read_records(head)
         shape = beside(self.begin(sample, on_remark), sample, every_row)
-        if kind == "jsonl" and shape is catalog.OURS and self._is_plain(sample):
-            for line, outcome, remarks in jsonl_traces(path, self.name):
-                yield ReadRow(outcome, Row({}, line), remarks=remarks)
-            return
         records = retrievals = 0
         for row in chain(head, all_rows):
             records += 1
@@ -235,17 +231,6 @@ class DatasetReading:
         if "chunks" not in self.naming.fields and shape is not catalog.OURS:
             catalog.check_one_list(sample, shape, self.name, by_id=options.corpus is not None)
         return shape
-
-    def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
-        options = self.options
-        if (
-            options.map
-            or options.origin
-            or (options.corpus, options.depth, options.records, options.group_by) != (None,) * 4
-        ):
-            return False
-        lists = [record.get("chunks") for record in sample]
-        return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)
 
     def of(self, row: Row, shape: Shape) -> Iterator[ReadRow]:
         """Yield the traces of one record, or what is wrong with it."""

@@ -10,43 +10,15 @@ from typing import IO, Any
 from pydantic_core import from_json
 
 from judge_eval import limits
-from judge_eval.data.files.opening import reading_file
-from judge_eval.data.files.recorded_conversation import as_asked
-from judge_eval.data.files.values import worded
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import replacing
 from judge_eval.foreign import RepeatedKeyError, check_single_keys
 from judge_eval.record import TOO_DEEP
-from judge_eval.safe_text import value_kind
 from judge_eval.schema import Chunk, Trace, has_made_id
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
 WITHOUT_POOL = TRACE_FIELDS - {"pool"}
-CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
 _OF_TRACE, _OF_CHUNK = TRACE_FIELDS - {"metadata"}, Chunk.model_fields.keys() - {"metadata"}
-
-
-def jsonl_traces(path: Path, name: str) -> Iterator[tuple[int, Trace | DataError, tuple[str, ...]]]:
-    """Read a file of traces, one JSON object a line: its number, from 1, the trace or what is wrong, and remarks.
-
-    No more than one is held. Fields that are not ours are kept in `metadata`. Blank lines are passed over.
-    """
-    with reading_file(name):
-        file = path.open("rb")
-    with file:
-        for number, line in enumerate(bounded_lines(file), 1):
-            if line.isspace():
-                continue
-            try:
-                data = json_of_line(line, number)
-                if not isinstance(data, dict):
-                    raise DataError(f"a line holds one JSON object (a trace), not {value_kind(data)}")
-                read = as_asked(data)
-                if read.fault is not None:
-                    raise read.fault
-                yield number, _parsed(_fold(dict(read.record))), read.remarks
-            except DataError as error:
-                yield number, error.at(file=name, line=number), ()
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -74,16 +46,6 @@ def json_of_line(line: bytes, number: int) -> Any:
         raise DataError(str(error) if isinstance(error, RepeatedKeyError) else f"not JSON: {error}") from None
 
 
-def _parsed(data: dict[str, Any]) -> Trace:
-    try:
-        return Trace.parse(data)
-    except DataError:
-        words = worded(data)
-        if words == data:
-            raise
-    return Trace.parse(words)
-
-
 def _loads(line: bytes) -> Any:
     try:
         value = from_json(line, allow_inf_nan=False)
@@ -97,24 +59,6 @@ def fields_of(record: Mapping[str, Any]) -> frozenset[str]:
     """Return which keys of a record are fields of a trace: a `pool` without grades is another thing."""
     pool = record.get("pool")
     return TRACE_FIELDS if isinstance(pool, dict) and "grades" in pool else WITHOUT_POOL
-
-
-def _fold(data: dict[str, Any]) -> dict[str, Any]:
-    """Move the fields that are not ours into `metadata`, in the trace and in its chunks."""
-    data = _into_metadata(data, fields_of(data))
-    chunks = data.get("chunks")
-    if isinstance(chunks, list):
-        data["chunks"] = [_into_metadata(each, CHUNK_FIELDS) if isinstance(each, dict) else each for each in chunks]
-    return data
-
-
-def _into_metadata(data: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
-    metadata = data.get("metadata")
-    if data.keys() <= fields or (metadata is not None and not isinstance(metadata, dict)):
-        return data
-    odd = {key: value for key, value in data.items() if key not in fields}
-    kept = {key: value for key, value in data.items() if key in fields}
-    return {**kept, "metadata": {**odd, **(metadata or {})}}
 
 
 def mend(value: Any) -> Any:

@@ -16,6 +16,8 @@ TEXT = ("text", "page_content", "pageContent", "content", "document", "context",
 ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "passage_id", "pid", "_id")
 SCORE = ("score", "relevance", "relevance_score")
 META = ("metadata", "meta", "extra_info")
+OWN = frozenset({"id", "text", "title", "score", "label", "metadata"})
+"""Fields of our own chunks."""
 NOISE = HEAVY | {
     "type", "class_name", "lc", "text_resource", "image_resource", "audio_resource", "video_resource",
     "mimetype", "metadata_template", "metadata_separator", "metadata_seperator", "text_template",
@@ -35,6 +37,8 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
     if isinstance(item, str):
         return {"text": item}
     if isinstance(item, Mapping):
+        if item.keys() <= OWN and isinstance(item.get("text"), str) and not any(map(is_missing, item.values())):
+            return {**item, "metadata": plain(item["metadata"])} if "metadata" in item else dict(item)
         return _mapping(_unwrapped(item), field)
     if isinstance(item, int) and not isinstance(item, bool):
         return {"id": number_text(item)}
@@ -181,7 +185,3 @@ def has_no_passage(trace: Trace) -> bool:
             return False
     return bool(trace.chunks)
 
-
-def looks_ours(item: Any) -> bool:
-    """Tell whether our own reader of JSON Lines can take a chunk as it is."""
-    return isinstance(item, str) or (isinstance(item, Mapping) and bool({"text", "document"} & item.keys()))
