@@ -310,11 +310,11 @@ def _is_embedding_qa(path: Path) -> bool:
         return False
 
 
-def _embedding_qa(path: Path) -> Mapping[str, Mapping[str, Any]]:
+def _embedding_qa(path: Path) -> dict[str, Any]:
     """Read LlamaIndex' embedding QA dataset; empty if the file is another one."""
     document = read_document(path, str(path))
     held = document if isinstance(document, Mapping) else {}
-    parts = {name: held.get(name) for name in ("queries", "corpus", "relevant_docs")}
+    parts: dict[str, Any] = {name: held.get(name) for name in ("queries", "corpus", "relevant_docs")}
     return parts if all(isinstance(part, Mapping) for part in parts.values()) else {}
 
 

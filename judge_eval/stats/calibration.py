@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, Ints, check_choice, group_codes, group_sums, pair
+from judge_eval.stats._arrays import Floats, Ints, check_choice, group_codes, group_sums, pair, verdicts
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import (
     ACCURACY,
@@ -41,11 +41,6 @@ class ThresholdCalibration:
     recall: Figure
     accuracy: Figure
 
-    def __str__(self) -> str:
-        fitted = f"relevant from {self.threshold:g} ({self.objective} on {self.fitted_traces} traces)"
-        shown = [f"{name} {getattr(self, name)}" for name in ("kappa", "precision", "recall", "accuracy")]
-        return f"{fitted}; held out: {', '.join(shown)}"
-
 
 @dataclass(frozen=True, slots=True)
 class IsotonicCalibration:
@@ -61,16 +56,10 @@ class IsotonicCalibration:
     """Mean squared error of the map on the held-out traces."""
     brier_constant: Figure
     """The same for a constant, the share of relevant chunks among the fitted: what a map must beat."""
-    bias: Figure
-    """Mean relevance by the map minus the humans', on the held-out traces."""
 
     def apply(self, scores: npt.ArrayLike) -> Floats:
         """Return the chance of relevance at each score, linear between knots, constant beyond them."""
         return np.interp(np.asarray(scores, np.float64), self.scores, self.relevance).astype(np.float64)
-
-    def __str__(self) -> str:
-        steps = ", ".join(f"{s:g}: {r:.3g}" for s, r in zip(self.scores, self.relevance, strict=True))
-        return f"{steps} ({self.fitted_traces} traces); held out: Brier {self.brier}, bias {self.bias}"
 
 
 def calibrate_threshold(
@@ -170,11 +159,10 @@ def calibrate_isotonic(
         np.ones(fitted.size),
         (fitted - y[held_aside]) ** 2,
         (share - y[held_aside]) ** 2,
-        fitted - y[held_aside],
     )
     draws = Resampler(np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed)
-    brier, constant, bias = (
-        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, traces=groups) for k in (1, 2, 3)
+    brier, constant = (
+        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, traces=groups) for k in (1, 2)
     )
     return IsotonicCalibration(
         scores=tuple(knots.tolist()),
@@ -182,7 +170,6 @@ def calibrate_isotonic(
         fitted_traces=int(np.unique(codes[~held_aside]).size),
         brier=brier,
         brier_constant=constant,
-        bias=bias,
     )
 
 
@@ -206,8 +193,7 @@ def _split(
 ) -> tuple[Floats, Floats, Ints, npt.NDArray[np.bool_]]:
     x, y = pair(scores, labels, ("scores", "labels"))
     codes, groups = group_codes(traces, x.size, "traces")
-    if not np.isin(y, (0.0, 1.0)).all():
-        raise ValueError("labels: only 0 and 1 are labels; binarise human grades first")
+    y = verdicts(y, "labels")
     if not 0 < held_out < 1:
         raise ValueError(f"held_out: {held_out} is not between 0 and 1")
     if groups < 4:

@@ -90,21 +90,6 @@ class CascadeFit:
         """The share of items whose cheap verdict stands."""
         return self.kept / self.n if self.n else 0.0
 
-    def __str__(self) -> str:
-        whose = "the strong judge's" if self.target == "strong" else "people's"
-        if self.allowed is None:
-            decision = f"escalate all: {self.n} traces are too few, at least {self.needed} are needed"
-        else:
-            counted = f"answers other than {whose}: {self.errors} of {self.n}, {self.allowed} allowed"
-            if not self.holds:
-                decision = f"escalate all, without a guarantee; {counted}"
-            elif self.threshold is None:
-                decision = f"escalate all: no threshold leaves few enough; {counted}"
-            else:
-                decision = f"keep from {self.threshold:.2f}: {self.coverage:.0%} kept; {counted}"
-                decision += f"; risk at most {self.bound:.3g}"
-        return f"{decision} (alpha {self.alpha:g}, level {self.level:g})"
-
 
 CascadeChoice = Literal["cheap", "strong", "cascade"]
 
@@ -113,33 +98,16 @@ CascadeChoice = Literal["cheap", "strong", "cascade"]
 class CascadeCost:
     """The cost of a thousand verdicts, in the unit that was given, such as dollars."""
 
-    cheap: float
-    """By the cheap judge alone."""
-    strong: float
-    """By the strong judge alone."""
     cascade: float
     """By the cascade: the cheap judge for all, the strong one for what is escalated."""
-    coverage: float
-    """The share of verdicts that the cheap judge keeps."""
     break_even: float | None
     """The coverage from which on a cascade costs less than the strong judge alone; None where none does."""
     choice: CascadeChoice
     """The cheapest that keeps the target where the fit holds: a plain judge if cheaper, or just as good."""
 
-    def __str__(self) -> str:
-        costs = f"a thousand verdicts: cheap {self.cheap:.4g}, strong {self.strong:.4g}, "
-        costs += f"cascade {self.cascade:.4g} with {self.coverage:.0%} kept"
-        if self.choice == "cascade":
-            return f"{costs}; the cascade saves {1 - self.cascade / self.strong:.0%} of the strong judge's cost"
-        if self.choice == "cheap":
-            return f"{costs}; the cheap judge alone is as good: nothing was escalated"
-        if self.break_even is None:
-            return f"{costs}; the strong judge alone is cheaper, whatever is kept"
-        return f"{costs}; a cascade saves money only above {self.break_even:.0%} kept"
-
 
 def cascade_cost(fit: CascadeFit, cheap: float, strong: float, *, asked: float | None = None) -> CascadeCost:
-    """Return the cost of a thousand verdicts of the cheap judge, of the strong one, and of the cascade.
+    """Return the cost of a thousand verdicts of the cascade, beside that of its two judges.
 
     The cascade costs cheap + asked * strong a verdict.
 
@@ -165,14 +133,7 @@ def cascade_cost(fit: CascadeFit, cheap: float, strong: float, *, asked: float |
         choice = "strong"
     elif fit.kept == fit.n:
         choice = "cheap"
-    return CascadeCost(
-        cheap=1000 * cheap,
-        strong=1000 * strong,
-        cascade=1000 * cascade,
-        coverage=fit.coverage,
-        break_even=cheap / strong if cheap < strong else None,
-        choice=choice,
-    )
+    return CascadeCost(1000 * cascade, cheap / strong if cheap < strong else None, choice)
 
 
 _SIZE = len(CONFIDENCE_GRID)

@@ -33,11 +33,6 @@ class CorrectedRate:
 
     __pydantic_config__ = CLOSED
 
-    def __str__(self) -> str:
-        value = "undefined" if self.value is None else f"{self.value:.4g} {self.interval}"
-        text = f"{value} (judge {self.judge_only:.4g}, sensitivity {self.sensitivity:.4g}, "
-        return "; ".join([text + f"specificity {self.specificity:.4g})", *self.warnings])
-
 
 def rogan_gladen(
     judged: npt.ArrayLike,
@@ -135,12 +130,6 @@ class CorrectedMean:
     warnings: tuple[str, ...] = ()
 
     __pydantic_config__ = CLOSED
-
-    def __str__(self) -> str:
-        effective = "" if self.effective_n is None else f", worth {self.effective_n:.0f} labels"
-        rests = f"{self.n_labelled} labelled{effective}, judge alone {self.judge_only:.4g}"
-        span = "" if self.interval is None else f" {self.interval}"
-        return "; ".join([f"{self.value:.4g}{span} ({rests})", *self.warnings])
 
 
 def ppi_mean(

@@ -273,12 +273,6 @@ class PairedComparison:
 
     __pydantic_config__ = CLOSED
 
-    def __str__(self) -> str:
-        interval = f" {self.interval}" if self.interval else ""
-        p = f"p={self.p:.4g}" + (f" ({self.interval.method})" if self.interval else "")
-        counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
-        return f"{self.difference:+.4g}{interval}, {p}, {counts} (n={self.n})"
-
 
 def compare_paired(
     baseline: npt.ArrayLike,

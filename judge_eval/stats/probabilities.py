@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, pair
+from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, pair, verdicts
 from judge_eval.stats.calibration import pool_adjacent_violators
 from judge_eval.stats.figure import Figure, Interval
 from judge_eval.stats.intervals import mean_interval
@@ -116,9 +116,7 @@ def checked_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -
         raise ValueError("probabilities: at least one is needed")
     if p.min() < 0 or p.max() > 1:
         raise ValueError("probabilities: each is a number from 0 to 1")
-    if not np.isin(y, (0.0, 1.0)).all():
-        raise ValueError("labels: only 0 and 1 are labels; binarise human grades first")
-    return p, y
+    return p, verdicts(y, "labels")
 
 
 def bins_of(probabilities: Floats, most: int) -> Ints:

@@ -104,9 +104,6 @@ class Sample:
         """For each chosen trace the inverse of its chance to be chosen."""
         return tuple(1 / self.probabilities[k] for k in self.chosen)
 
-    def __str__(self) -> str:
-        return f"{len(self.chosen)} of {len(self.probabilities)} traces"
-
 
 def simple_random_sample(n: int, size: int, *, seed: int = 0) -> Sample:
     """Choose traces at random without replacement, all with the same chance.

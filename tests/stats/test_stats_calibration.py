@@ -84,11 +84,8 @@ def test_isotonic_map() -> None:
     assert result.brier.value is not None
     assert result.brier_constant.value is not None
     assert result.brier.value < result.brier_constant.value / 2
-    assert result.bias.interval is not None
-    assert 0 in result.bias.interval
     middle = (result.relevance[1] + result.relevance[2]) / 2
     assert result.apply([-1, 1.5, 9]) == pytest.approx([result.relevance[0], middle, result.relevance[-1]])
-    assert "held out: Brier" in str(result)
 
 
 def test_a_trace_is_never_on_both_sides() -> None:
@@ -116,7 +113,6 @@ def test_calibration_checks_its_input() -> None:
         calibrate_isotonic(grades, labels, traces, held_out=1.0)
     with pytest.raises(ValueError, match="objective"):
         calibrate_threshold(grades, labels, traces, objective="accuracy")  # type: ignore[arg-type]
-    assert "relevant from" in str(calibrate_threshold(grades, labels, traces))
 
 
 def test_threshold_is_a_score_of_the_fitted_part() -> None:

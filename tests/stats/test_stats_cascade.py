@@ -145,7 +145,6 @@ def test_too_few_traces_prove_nothing() -> None:
     """With 58 traces no threshold is given, though all agree, and the fit says how many are needed."""
     few, enough = (to_strong(items_of((n, 100, True, True, True))) for n in (58, 59))
     assert (few.threshold, few.allowed, few.needed, few.kept) == (None, None, 59, 0)
-    assert "58 traces are too few, at least 59 are needed" in str(few)
     assert (enough.threshold, enough.allowed, enough.coverage) == (0.5, 0, 1.0)
     labelled = to_people(items_of((58, 100, True, True, True)))
     assert (labelled.threshold, labelled.holds, labelled.bound) == (None, False, None)
@@ -157,7 +156,6 @@ def test_where_no_threshold_passes_all_is_escalated() -> None:
     assert (fit.threshold, fit.kept, fit.errors, fit.bound, fit.holds) == (None, 0, 0, 0.0, True)
     assert fit.kept_risk.value is None
     assert fit.curve[-1].errors == 3
-    assert str(fit).startswith("escalate all: no threshold leaves few enough")
 
 
 def test_the_strictest_is_not_taken_where_even_it_fails() -> None:
@@ -168,7 +166,6 @@ def test_the_strictest_is_not_taken_where_even_it_fails() -> None:
     assert (fit.threshold, fit.holds, fit.bound, fit.over_strong) == (None, False, None, None)
     assert fit.strong_alone is not None
     assert (fit.errors, fit.strong_alone.value) == (10, 0.1)
-    assert "without a guarantee" in str(fit)
 
 
 def test_what_passes_beyond_a_failure_is_not_taken() -> None:
@@ -240,17 +237,15 @@ def test_costs() -> None:
     fit = to_strong(items_of((60, 95, True, True, True), (40, 55, True, False, False)))
     assert fit.coverage == 0.6
     cost = cascade_cost(fit, 0.001, 0.01)
-    assert (cost.cheap, cost.strong, cost.cascade) == pytest.approx((1.0, 10.0, 5.0))
+    assert cost.cascade == pytest.approx(5.0)
     assert (cost.choice, cost.break_even) == ("cascade", pytest.approx(0.1))
-    assert str(cost).endswith("cascade 5 with 60% kept; the cascade saves 50% of the strong judge's cost")
 
 
 def test_a_plain_judge_that_is_cheaper_or_as_good() -> None:
     """The strong judge where a cascade saves nothing; the cheap one where nothing is escalated."""
     some = to_strong(items_of((60, 95, True, True, True), (40, 55, True, False, False)))
     dear = cascade_cost(some, 0.007, 0.01)
-    assert (dear.choice, dear.cascade) == ("strong", pytest.approx(11.0))
-    assert "a cascade saves money only above 70% kept" in str(dear)
+    assert (dear.choice, dear.cascade, dear.break_even) == ("strong", pytest.approx(11.0), pytest.approx(0.7))
     assert cascade_cost(some, 0.006, 0.01).choice == "strong"
     over = cascade_cost(some, 0.02, 0.01)
     assert (over.choice, over.break_even) == ("strong", None)
@@ -259,7 +254,6 @@ def test_a_plain_judge_that_is_cheaper_or_as_good() -> None:
     every = to_strong(items_of((100, 95, True, True, True)))
     best = cascade_cost(every, 0.001, 0.01)
     assert (best.choice, best.cascade) == ("cheap", pytest.approx(1.0))
-    assert "nothing was escalated" in str(best)
     assert cascade_cost(every, 0.02, 0.01).choice == "strong"
     assert cascade_cost(every, 0.0, 0.0).choice == "strong"
 

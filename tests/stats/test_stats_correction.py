@@ -74,13 +74,12 @@ def test_ppi_of_a_good_judge_is_worth_more_labels() -> None:
     assert result.effective_n > 80
     assert result.effective_n == pytest.approx(y.var() / result.standard_error**2)
     assert result.labels_only == y.mean()
-    assert "worth" in str(result)
 
 
 def test_ppi_warns_of_few_labels() -> None:
     """Under 100 labelled traces, or clusters, there is a warning, from 100 on there is none."""
     assert "only 99 labelled" in ppi_mean(*labelled(99)).warnings[0]
-    assert "only 99 labelled" in str(ppi_mean(*labelled(99)))
+    assert "only 99 labelled" in ppi_mean(*labelled(99)).warnings[0]
     assert ppi_mean(*labelled(100)).warnings == ()
     pairs = [k // 2 for k in range(400)]
     assert "in 50 clusters" in ppi_mean(*labelled(100), clusters=pairs).warnings[0]
@@ -206,7 +205,6 @@ def test_rogan_gladen_by_its_formula() -> None:
     assert (result.interval.low, result.interval.high) == pytest.approx((rate - half, rate + half), abs=1e-12)
     assert result.warnings == ()
     assert 0.3 in result.interval
-    assert "sensitivity" in str(result)
 
 
 def test_rogan_gladen_by_trace_is_wider() -> None:
@@ -236,7 +234,6 @@ def test_rogan_gladen_warns_of_a_weak_judge() -> None:
     none = rogan_gladen([1, 0], [1, 0, 1, 0], [1, 1, 0, 0])
     assert (none.value, none.interval) == (None, None)
     assert "no better than chance" in none.warnings[0]
-    assert str(none).startswith("undefined")
     inverted = rogan_gladen([1, 0], [0, 0, 1, 1], [1, 1, 0, 0])
     assert inverted.value is None
 

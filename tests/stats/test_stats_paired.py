@@ -307,12 +307,6 @@ def test_holm_equals_statsmodels(seed: int) -> None:
         holm([0.2, 1.2])
 
 
-def test_comparisons_read_well() -> None:
-    """A comparison prints in one line."""
-    result = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
-    assert "2 wins, 1 ties, 0 losses (n=3)" in str(result)
-
-
 def test_a_difference_of_two_traces_stays_in_the_range() -> None:
     """Student's interval of +1 and +2/3 is [-1.284, 2.951]; the one that is made lies between -1 and 1."""
     result = compare_paired([0.0, 0.1], [1.0, 0.1 + 2 / 3], limits=(0.0, 1.0)).interval
