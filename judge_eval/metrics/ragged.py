@@ -144,13 +144,6 @@ def check_layout(name: str, values: Any, offsets: Any) -> NDArray[np.int8]:
     return values
 
 
-def check_grades(name: str, grades: NDArray[np.int8], maximum: int | None) -> None:
-    """Raise a `MetricError` if a grade is not between 0 and `maximum` (127 if None)."""
-    top = maximum or 127
-    if len(grades) and not 0 <= grades.min() <= grades.max() <= top:
-        raise MetricError(f"the grades of {name} must lie between 0 and {top}")
-
-
 def read_only(array: Any) -> Any:
     """Return a view that cannot be written to."""
     view = array.view()

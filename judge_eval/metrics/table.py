@@ -59,14 +59,12 @@ class GradeTable:
         ids: The rows' names for messages; None names them by their number from 0.
         relevant: The least grade that counts as relevant, >= 1; a metric's `rel=` overrides it.
         maximum: The highest grade of the scale; None takes the highest present (at least `relevant`).
-        pool: int8 grades >= 0 of every judged chunk of each query's pool, laid out like `grades`, or None.
-        pool_offsets: The offsets of `pool`.
         probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN if it is
             unknown; None if all are.
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
         chances: float64, shape (grades, maximum + 1): each chunk's probability of each grade; NaN likewise.
         rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
-            like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
+            like `grades`, with `rest_offsets`; the pool is these and `grades` then.
         repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row.
         claims: What the same chunks say of the claims of each row's reference; None if nobody asked.
         abstains: float64, laid out like `grades`: the probability that a reader abstains with the chunk alone; NaN
@@ -74,7 +72,7 @@ class GradeTable:
         abstains_relevant: The same where a chunk is relevant, if that is another probability; None if it is not.
         reading: After how many words of each list its evidence has been read; None if that is not known.
         minimum: The lowest grade of the scale, which is subtracted from `grades`, `relevant`, `maximum`,
-            `pool`, `rest` and `expected`, as `on_scale` does.
+            `rest` and `expected`, as `on_scale` does.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -86,8 +84,6 @@ class GradeTable:
     ids: Sequence[str] | None = None
     relevant: int = 1
     maximum: int | None = None
-    pool: Grades | None = None
-    pool_offsets: NDArray[np.int64] | None = None
     probable: NDArray[np.float64] | None = None
     expected: NDArray[np.float64] | None = None
     rest: Grades | None = None
@@ -119,22 +115,16 @@ class GradeTable:
         keep(self, "top_grade", self.maximum if self.maximum is not None else max(self.relevant, high))
         keep(self, "grades", ragged.read_only(grades))
         keep(self, "offsets", ragged.read_only(self.offsets))
-        if (self.pool is None) != (self.pool_offsets is None):
-            raise MetricError("pool and pool_offsets come together or not at all")
-        if self.pool is not None and self.pool_offsets is not None:
-            pool = ragged.check_layout("pool", self.pool, self.pool_offsets)
-            if len(self.pool_offsets) != len(self.offsets):
-                raise MetricError(f"pool has {len(self.pool_offsets) - 1} rows, the table {len(self)}")
-            ragged.check_grades("the pool", pool, self.maximum)
-            if self.maximum is None and len(pool):
-                keep(self, "top_grade", max(self.top_grade, int(pool.max())))
-            keep(self, "pool", ragged.read_only(pool))
-            keep(self, "pool_offsets", ragged.read_only(self.pool_offsets))
         if self.rest is not None:
             offsets = self.rest_offsets
-            if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
-                raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
-            ragged.check_grades("rest", ragged.check_layout("rest", self.rest, offsets), self.maximum)
+            if offsets is None or len(offsets) != len(self.offsets):
+                raise MetricError("rest comes with its offsets, one row for each")
+            rest = ragged.check_layout("rest", self.rest, offsets)
+            if len(rest) and not 0 <= rest.min() <= rest.max() <= (self.maximum or 127):
+                raise MetricError(f"the grades of rest must lie between 0 and {self.maximum or 127}")
+            if self.maximum is None and len(rest):
+                keep(self, "top_grade", max(self.top_grade, int(rest.max())))
+            keep(self, "rest", ragged.read_only(rest))
         beside = {
             name: getattr(self, name) for name in ("probable", "expected", "repeats", "abstains", "abstains_relevant")
         }
@@ -152,7 +142,7 @@ class GradeTable:
     @property
     def grades_alone(self) -> bool:
         """Whether rows of the same grades and totals have the same values."""
-        beside = (self.pool, self.rest, self.probable, self.expected, self.abstains)
+        beside = (self.rest, self.probable, self.expected, self.abstains)
         return all(each is None for each in beside)
 
     @classmethod
@@ -164,7 +154,6 @@ class GradeTable:
         relevant: int = 1,
         *,
         maximum: int | None = None,
-        pool: Sequence[Sequence[int]] | None = None,
         probable: Sequence[Sequence[float | None]] | None = None,
         expected: Sequence[Sequence[float | None]] | None = None,
         rest: Sequence[Sequence[int]] | None = None,
@@ -180,7 +169,6 @@ class GradeTable:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
         """
         grades, offsets = ragged.flatten(rows, ids, missing=MISSING)
-        flat_pool, pool_offsets = (None, None) if pool is None else ragged.flatten(pool, ids)
         flat_rest, rest_offsets = (None, None) if rest is None else ragged.flatten(rest, ids)
         known = None if totals is None else [-1 if total is None else total for total in totals]
         return cls(
@@ -190,8 +178,6 @@ class GradeTable:
             ids=ids,
             relevant=relevant,
             maximum=maximum,
-            pool=flat_pool,
-            pool_offsets=pool_offsets,
             probable=ragged.flatten_numbers(probable),
             expected=ragged.flatten_numbers(expected),
             rest=flat_rest,
@@ -209,7 +195,7 @@ class GradeTable:
             rows: One list a query, in rank order; None is a failed verdict.
             scale: All grades, the lowest first.
             relevant: The least grade that counts as relevant.
-            beside: The other arguments of `from_rows` except `maximum`; pool, rest and expected grades are on
+            beside: The other arguments of `from_rows` except `maximum`; rest and expected grades are on
                 the scale too, and chances are of its grades.
 
         Raises:
@@ -218,7 +204,7 @@ class GradeTable:
         lowest, top = scale[0], scale[-1] - scale[0]
         if not lowest:
             return cls.from_rows(rows, relevant=relevant, maximum=top, **beside)
-        named = {name: beside.get(name) for name in ("pool", "rest", "expected")}
+        named = {name: beside.get(name) for name in ("rest", "expected")}
         for name, lists in {"grades": rows, **named}.items():
             for row, grades in enumerate(lists or ()):
                 for rank, grade in enumerate(grades, 1):
@@ -259,14 +245,15 @@ class GradeTable:
             MetricError: A score is not a number, or a grade is above 127 or not whole.
         """
         ids = [query for query in qrels if complete or query in run]
-        rows = []
+        rows, others = [], []
         for query in ids:
             judged = {document: max(grade, UNJUDGED) for document, grade in qrels[query].items()}
-            rows.append([judged.get(each, OUTSIDE) for each in trec_order(run.get(query, {}), query)])
-        pools = [[grade for grade in qrels[query].values() if grade >= 0] for query in ids]
+            listed = run.get(query, {})
+            rows.append([judged.get(each, OUTSIDE) for each in trec_order(listed, query)])
+            others.append([grade for document, grade in judged.items() if grade >= 0 and document not in listed])
         grades, offsets = ragged.flatten(rows, ids, low=OUTSIDE)
-        pool, pool_offsets = ragged.flatten(pools, ids)
-        return cls(grades, offsets, ids=ids, relevant=relevant, pool=pool, pool_offsets=pool_offsets)
+        rest, rest_offsets = ragged.flatten(others, ids)
+        return cls(grades, offsets, ids=ids, relevant=relevant, rest=rest, rest_offsets=rest_offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -332,8 +319,6 @@ class GradeTable:
         Raises:
             MetricError: They are unknown for some row, or known for another threshold only.
         """
-        if self.pool is not None and self.pool_offsets is not None:
-            return np.maximum(_count(self.pool, self.pool_offsets, relevant), self.found_at(relevant))
         if self.rest is not None and self.rest_offsets is not None:
             return _count(self.rest, self.rest_offsets, relevant) + self.found_at(relevant)
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
@@ -364,9 +349,6 @@ class GradeTable:
         Raises:
             MetricError: The pool's grades are unknown (on a binary scale the totals tell them).
         """
-        if self.pool is not None and self.pool_offsets is not None:
-            highest = max(1, int(self.pool.max())) if len(self.pool) else 1
-            return ragged.count_at_least(self.pool, self.pool_offsets, range(1, highest + 1))
         if self.rest is not None and self.rest_offsets is not None:
             both = [grades for grades in (self.grades, self.rest) if len(grades)]
             levels = range(1, max(1, *(int(grades.max()) for grades in both)) + 1 if both else 2)
@@ -374,7 +356,7 @@ class GradeTable:
             return mine + ragged.count_at_least(self.rest, self.rest_offsets, levels).astype(np.int64)
         if self.maximum != 1:
             raise MetricError(
-                "the grades of the whole pool are unknown; give pool= or qrels (a total is enough on a "
+                "the grades of the whole pool are unknown; give rest= or qrels (a total is enough on a "
                 "binary scale only, maximum=1)"
             )
         return self.totals_at(1)[None, :]
@@ -385,11 +367,9 @@ class GradeTable:
         Raises:
             MetricError: The pool's grades are unknown.
         """
-        if self.rest_offsets is not None:
-            return self.found_at(0) + np.diff(self.rest_offsets)
-        if self.pool_offsets is None:
-            raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
-        return np.diff(self.pool_offsets)
+        if self.rest_offsets is None:
+            raise MetricError("the judged chunks of the whole pool are unknown; give rest= or qrels")
+        return self.found_at(0) + np.diff(self.rest_offsets)
 
 
 def _count(grades: Grades, offsets: NDArray[np.int64], level: int) -> IntValues:
@@ -412,8 +392,10 @@ def taken(table: GradeTable, rows: IntValues) -> GradeTable:
 def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
     """Return a table of these rows of another, which may repeat, with new grades and the same pools."""
     places, offsets = _gather(table.offsets, rows)
-    pool, pool_offsets = _taken(table.pool, table.pool_offsets, rows)
-    rest, rest_offsets = _taken(table.rest, table.rest_offsets, rows)
+    rest, rest_offsets = None, None
+    if table.rest is not None and table.rest_offsets is not None:
+        others, rest_offsets = _gather(table.rest_offsets, rows)
+        rest = table.rest[others]
     return replace(
         table,
         grades=grades,
@@ -421,8 +403,6 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         totals=None if table.totals is None else table.totals[rows],
         ids=None,
         maximum=table.top_grade,
-        pool=pool,
-        pool_offsets=pool_offsets,
         rest=rest,
         rest_offsets=rest_offsets,
         probable=_assumed(table, table.probable, places, grades >= table.relevant),
@@ -442,15 +422,6 @@ def without_repeats(table: GradeTable) -> GradeTable:
         raise MetricError("which chunks repeat an earlier text is not known; give the table `repeats`")
     grades = np.where(table.repeats, 0, table.grades).astype(np.int8)
     return replace(table, grades=grades, maximum=table.top_grade)
-
-
-def _taken(
-    values: Grades | None, offsets: NDArray[np.int64] | None, rows: IntValues
-) -> tuple[Grades | None, NDArray[np.int64] | None]:
-    if values is None or offsets is None:
-        return None, None
-    places, made = _gather(offsets, rows)
-    return values[places], made
 
 
 def _assumed(table: GradeTable, likely: Values | None, places: IntValues, assumed: NDArray[Any]) -> Values | None:

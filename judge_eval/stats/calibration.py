@@ -155,11 +155,7 @@ def calibrate_isotonic(
     share = float(y[~held_aside].mean())
     _, local = np.unique(codes[held_aside], return_inverse=True)
     local, groups = local.astype(np.int64), int(local.max()) + 1
-    columns = (
-        np.ones(fitted.size),
-        (fitted - y[held_aside]) ** 2,
-        (share - y[held_aside]) ** 2,
-    )
+    columns = (np.ones(fitted.size), (fitted - y[held_aside]) ** 2, (share - y[held_aside]) ** 2)
     draws = Resampler(np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed)
     brier, constant = (
         replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, traces=groups) for k in (1, 2)

@@ -69,8 +69,8 @@ def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -> None:
     """Where the grades of the pool are known the bounds equal brute force as well."""
     metric = parse_metric(name)
-    result = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool]))
-    expected = brute(metric, row, 3, relevant=2, pool=[pool])
+    result = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2, rest=[pool]))
+    expected = brute(metric, row, 3, relevant=2, rest=[pool])
     assert (result.low[0], result.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
@@ -93,7 +93,7 @@ def test_no_value_and_no_bound_leaves_the_range(name: str, row: list[int | None]
     """Whatever the judge finds against the total or the pool, everything stays in the stated range."""
     metric = parse_metric(name)
     if metric.needs_pool:
-        table = GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool])
+        table = GradeTable.from_rows([row], maximum=3, relevant=2, rest=[pool])
     else:
         relevant = dict(metric.params).get("rel", 1)
         table = GradeTable.from_rows([row], maximum=3, relevant=int(relevant), totals=[total])

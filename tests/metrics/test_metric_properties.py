@@ -76,10 +76,10 @@ def test_equals_the_plain_reference(
     name: str, rows: list[tuple[list[int], list[int]]], k: int | None, least: int
 ) -> None:
     """Vectorised over a table, each value is the plain definition's, for the whole list and any cutoff."""
-    lists, pools = [row for row, _ in rows], [row + rest for row, rest in rows]
-    values = parse_metric(named(name, k)).compute(GradeTable.from_rows(lists, pool=pools, relevant=least))
-    for row, pool, value in zip(lists, pools, values.tolist(), strict=True):
-        expected = reference(name, row, pool, k, least)
+    lists, others = [row for row, _ in rows], [rest for _, rest in rows]
+    values = parse_metric(named(name, k)).compute(GradeTable.from_rows(lists, rest=others, relevant=least))
+    for row, rest, value in zip(lists, others, values.tolist(), strict=True):
+        expected = reference(name, row, row + rest, k, least)
         assert value == pytest.approx(float(expected), abs=1e-12)
         if isinstance(expected, Fraction) and (k or len(row)) <= 36:
             assert value == float(expected)
@@ -93,12 +93,12 @@ def test_value_does_not_depend_on_the_other_rows(name: str, monkeypatch: pytest.
     rows[17] = rng.integers(0, 4, 5000).tolist()
     for k in (None, 1, 10, 40):
         metric = parse_metric(named(name, k))
-        alone = [float(metric.compute(GradeTable.from_rows([row], pool=[row]))[0]) for row in rows]
-        assert metric.compute(GradeTable.from_rows(rows, pool=rows)).tolist() == alone
+        alone = [float(metric.compute(GradeTable.from_rows([row], rest=[[]]))[0]) for row in rows]
+        assert metric.compute(GradeTable.from_rows(rows, rest=[[] for _ in rows])).tolist() == alone
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "BLOCK_CELLS", 7)
             patch.setattr(gain, "BLOCK_CELLS", 7)
-            assert metric.compute(GradeTable.from_rows(rows, pool=rows)).tolist() == alone
+            assert metric.compute(GradeTable.from_rows(rows, rest=[[] for _ in rows])).tolist() == alone
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("DCG")])

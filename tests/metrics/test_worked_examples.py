@@ -71,7 +71,7 @@ def test_sorted_grades_are_exactly_one(name: str) -> None:
 )
 def test_no_relevant_chunk_is_exactly_zero(name: str) -> None:
     """A list without a relevant chunk, and an empty one, score 0.0 and never NaN."""
-    table = GradeTable.from_rows([[0, 0, 0], []], pool=[[0, 0, 0], []])
+    table = GradeTable.from_rows([[0, 0, 0], []], rest=[[], []])
     assert parse_metric(name).compute(table).tolist() == [0.0, 0.0]
 
 
@@ -108,7 +108,7 @@ def test_unknown_total_is_an_error_that_says_so(name: str) -> None:
 
 def test_one_of_five_relevant_retrieved_is_not_a_perfect_judged_ndcg() -> None:
     """The ideal of `ideal=judged` comes from the pool, so four missed chunks cost."""
-    table = GradeTable.from_rows([[1, 0, 0]], pool=[[1, 1, 1, 1, 1, 0, 0]])
+    table = GradeTable.from_rows([[1, 0, 0]], rest=[[1, 1, 1, 1]])
     ideal = sum(1 / d for d in (1, 1.584962500721156, 2, 2.321928094887362, 2.584962500721156))
     assert parse_metric("NDCG(ideal=judged)@5").compute(table)[0] == pytest.approx(1 / ideal, abs=1e-12)
     assert parse_metric("NDCG@5").compute(table)[0] == 1.0
@@ -117,7 +117,7 @@ def test_one_of_five_relevant_retrieved_is_not_a_perfect_judged_ndcg() -> None:
 def test_total_tells_a_binary_pool_but_not_a_graded_one() -> None:
     """With grades 0 and 1 a total is all that an ideal list needs; on a graded scale it is an error."""
     binary = GradeTable.from_rows([[1, 0, 0]], totals=[5], maximum=1)
-    pooled = GradeTable.from_rows([[1, 0, 0]], pool=[[1] * 5])
+    pooled = GradeTable.from_rows([[1, 0, 0]], rest=[[1] * 4])
     for name in ("NDCG(ideal=judged)@5", "ndcg_cut_5", "ndcg"):
         assert parse_metric(name).compute(binary) == parse_metric(name).compute(pooled)
     with pytest.raises(MetricError, match="a total is enough on a binary scale only"):
@@ -128,7 +128,7 @@ def test_total_of_another_threshold_is_not_used() -> None:
     """A total counts chunks at the table's threshold, so `rel=` with another needs the pool's grades."""
     with pytest.raises(MetricError, match="the totals count grades >= 2, not >= 3"):
         parse_metric("Recall(rel=3)@5").compute(GradeTable.from_rows([[3, 2]], totals=[4], relevant=2))
-    pooled = GradeTable.from_rows([[3, 2]], pool=[[3, 2, 3, 2]], relevant=2)
+    pooled = GradeTable.from_rows([[3, 2]], rest=[[3, 2]], relevant=2)
     assert parse_metric("Recall(rel=3)@5").compute(pooled)[0] == 0.5
     assert parse_metric("Recall@1").compute(pooled)[0] == 0.25
 

@@ -95,7 +95,8 @@ def test_scores_are_those_of_metrics_over_the_union() -> None:
     report = score_pool(pool)
     for each in report.systems:
         rows = [[int(c in RELEVANT) for c in row] for row in lists[each.system.name]]
-        table = GradeTable.from_rows(rows, pool=[[1, 1, 0, 0, 1, 0]] * 2, maximum=1)
+        others = [[int(c in RELEVANT) for c in "abcdef" if c not in row] for row in lists[each.system.name]]
+        table = GradeTable.from_rows(rows, rest=others, maximum=1)
         assert list(each.scores) == ["Recall@3", "AP(norm=total)@3", "NDCG(ideal=judged)@3", "Rprec", "bpref"]
         for name, aggregate in each.scores.items():
             assert aggregate.mean == pytest.approx(float(parse_metric(name).compute(table).mean())), name

@@ -184,4 +184,3 @@ def has_no_passage(trace: Trace) -> bool:
         if not looks_like_id(chunk.text):
             return False
     return bool(trace.chunks)
-
