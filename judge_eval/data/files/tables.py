@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,22 +132,22 @@ ROWS, COLUMNS = 1_048_576, 1_024
 BESIDE = 50
 """Columns beyond the header that are looked at for cells without a name."""
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
-_BLOCK = 1 << 20
 
 
 def sheet_rows(path: Path, name: str, sheet: str | None = None) -> Iterator[Row]:
     """Yield the rows of a worksheet below its header, or their errors; empty ones are passed over."""
     # The header is the first row that is not empty. Numbers and truth values stay what they are, dates become
-    # text, a formula is what it was last computed to. Of several worksheets one must be named.
-    with _opened(path, name) as (values, formulas):
-        wanted = _chosen(values, name, sheet)
-        yield from _rows(values[wanted], formulas and formulas[wanted], f"{name}[{wanted}]")
+    # text, a formula is what it was last computed to (nothing if it never was). Of several worksheets one must be
+    # named.
+    with _opened(path, name) as workbook:
+        wanted = _chosen(workbook, name, sheet)
+        yield from _rows(workbook[wanted], f"{name}[{wanted}]")
 
 
 def sheet_names(path: Path, name: str) -> list[str]:
     """Return the names of the worksheets that hold anything."""
-    with _opened(path, name) as (values, _):
-        return _filled(values)
+    with _opened(path, name) as workbook:
+        return _filled(workbook)
 
 
 def _filled(workbook: Any) -> list[str]:
@@ -172,94 +171,58 @@ def _chosen(workbook: Any, name: str, sheet: str | None) -> str:
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[Any, Any]]:
+def _opened(path: Path, name: str) -> Iterator[Any]:
     (openpyxl,) = import_extra(f"{name} is an Excel workbook, which needs openpyxl", "xlsx", "openpyxl")
-    opened: list[Any] = []
+    workbook = None
     try:
-        computed = _has_formulas(path, name)
-        load = partial(openpyxl.load_workbook, path, read_only=True, keep_links=False)
-        opened.extend(load(data_only=only) for only in ((True, False) if computed else (True,)))
-        yield opened[0], opened[1] if computed else None
+        with zipfile.ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > limits.WORKBOOK:
+                raise DataError(f"larger than {limits.WORKBOOK // 2**20} MiB unpacked; save it as CSV", file=name)
+        workbook = openpyxl.load_workbook(path, read_only=True, keep_links=False, data_only=True)
+        yield workbook
     except (JudgeEvalError, OSError):
         raise
     except Exception as error:  # what is inside may break any part of the library, which has no error of its own
         fault = f"not a workbook that can be read ({type(error).__name__}); save it again as .xlsx or as CSV"
         raise DataError(fault, file=name) from None
     finally:
-        for workbook in opened:
+        if workbook is not None:
             workbook.close()
 
 
-def _has_formulas(path: Path, name: str) -> bool:
-    """Hold a workbook to its size unpacked, as it says itself, and tell whether it has a formula."""
-    with zipfile.ZipFile(path) as archive:
-        parts = archive.infolist()
-        if sum(part.file_size for part in parts) > limits.WORKBOOK:
-            most = limits.WORKBOOK // 2**20
-            raise DataError(f"larger than {most} MiB unpacked; save it as CSV", file=name)
-        return any(_holds(archive, part, b"<f") for part in parts if part.filename.startswith("xl/worksheets/"))
-
-
-def _holds(archive: zipfile.ZipFile, part: zipfile.ZipInfo, tag: bytes) -> bool:
-    ends = (b">", b" ", b"/")
-    tail = b""
-    with archive.open(part) as file:
-        while block := file.read(_BLOCK):
-            if any(tag + end in tail + block for end in ends):
-                return True
-            tail = block[-len(tag) :]
-    return False
-
-
-def _rows(values: Any, formulas: Any, name: str) -> Iterator[Row]:
-    first = next(_cells(values), None)
-    if first is None:
+def _rows(sheet: Any, name: str) -> Iterator[Row]:
+    line, first = next(_cells(sheet), (0, ()))
+    if not first:
         return
-    line, cells, _ = first
-    header = Header([_plain(cell.value) for cell in cells], name, line)
+    header = Header([_plain(cell.value) for cell in first], name, line)
     if len(header.names) == COLUMNS:
         raise DataError(f"has {COLUMNS:,} columns or more; a table of traces has few", file=name, line=line)
     width = min(COLUMNS, len(header.names) + BESIDE)
-    for number, cells, spelled in _cells(values, line + 1, width, formulas):
-        if (row := _row(header, cells, spelled, number, name)) is not None:
+    for number, cells in _cells(sheet, line + 1, width):
+        if (row := _row(header, cells, number, name)) is not None:
             yield row
 
 
-def _iterated(sheet: Any, first: int, width: int) -> Iterator[Sequence[Any]]:
+def _cells(sheet: Any, first: int = 1, width: int = COLUMNS) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield the rows that hold anything."""
     sheet.reset_dimensions()  # what a file says of them may be wrong
-    rows: Iterator[Sequence[Any]] = sheet.iter_rows(min_row=first, max_row=ROWS, max_col=width)
-    return rows
-
-
-def _cells(
-    values: Any, first: int = 1, width: int = COLUMNS, formulas: Any = None
-) -> Iterator[tuple[int, Sequence[Any], Sequence[Any]]]:
-    """Yield the rows that hold anything: as computed, and as they are spelled."""
-    computed, blank = _iterated(values, first, width), None
-    pairs: Iterable[tuple[Any, Any]] = ((cells, cells) for cells in computed)
-    if formulas is not None:
-        pairs = zip(computed, _iterated(formulas, first, width), strict=False)
-    for number, (cells, spelled) in enumerate(pairs, first):
-        if spelled is blank:  # openpyxl fills gaps with one and the same row, a million times where asked to
+    blank = None
+    for number, cells in enumerate(sheet.iter_rows(min_row=first, max_row=ROWS, max_col=width), first):
+        if cells is blank:  # openpyxl fills gaps with one and the same row, a million times where asked to
             continue
-        if any(cell.value is not None for cell in spelled):
-            yield number, cells, spelled
+        if any(cell.value is not None for cell in cells):
+            yield number, cells
         else:
-            blank = spelled
+            blank = cells
 
 
-def _row(header: Header, cells: Sequence[Any], spelled: Sequence[Any], line: int, name: str) -> Row | None:
-    plain = []
-    for place, (cell, formula) in enumerate(zip(cells, spelled, strict=True)):
-        column = header.names[place] if place < len(header.names) else ""
-        if cell.value is not None and cell.data_type == "e":
-            fault = f"holds the spreadsheet's error {cell.value}"
-            return Row(DataError(fault, file=name, line=line, field=column or None), line)
-        if cell.value is None and formula.value is not None:
-            fault = "holds a formula that was never computed; open the file in a spreadsheet and save it"
-            return Row(DataError(fault, file=name, line=line, field=column or None), line)
-        plain.append(_plain(cell.value))
-    return header.row(plain, line)
+def _row(header: Header, cells: Sequence[Any], line: int, name: str) -> Row | None:
+    wrong = next((place for place, cell in enumerate(cells) if cell.value is not None and cell.data_type == "e"), None)
+    if wrong is not None:
+        column = header.names[wrong] if wrong < len(header.names) else ""
+        fault = f"holds the spreadsheet's error {cells[wrong].value}"
+        return Row(DataError(fault, file=name, line=line, field=column or None), line)
+    return header.row([_plain(cell.value) for cell in cells], line)
 
 
 def _plain(value: Any) -> Any:
