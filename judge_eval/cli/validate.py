@@ -1,5 +1,6 @@
 """`validate`: read a dataset and say what is wrong with it."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.safe_text import one_line
+from judge_eval.safe_text import counted, one_line
 from judge_eval.user_text import prompt_name
 from judge_eval.views.tones import BAD, GOOD
 
@@ -37,7 +38,7 @@ def validate(
     judge-eval validate traces.csv --metrics map_cut_5 --map reference=gold_answer
     """
     from judge_eval.cli.printing.output import say
-    from judge_eval.data.files.jsonl import Misspelt
+    from judge_eval.data.files.jsonl import misspelt
     from judge_eval.errors import DataError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.prompts import load_form
@@ -50,7 +51,7 @@ def validate(
     scale = form.scale.relevant_from(numbers.relevant)
     scorer = Scorer(numbers.names or DEFAULT_METRICS, scale, by_claims=judging.by_claims)
     strict = {name: is_flagged(name) for name in ("prompt", "metrics")}
-    misspelt, errors = Misspelt(), 0
+    warnings, errors = Counter[str](), 0
     missing: dict[str, tuple[int, str]] = {}
 
     def lacks(what: str, trace: Trace, fault: DataError) -> None:
@@ -61,7 +62,7 @@ def validate(
         missing[fault.message] = count + 1, first
 
     def check(trace: Trace) -> None:
-        misspelt.add(trace)
+        warnings.update(misspelt(trace))
         for need in form.prompt.needs if trace.answerable is not False else ():
             if not (getattr(trace, need) or "").strip():
                 fault = f"the prompt {judging.asked} needs the {need}, and this trace has none"
@@ -86,8 +87,8 @@ def validate(
         tell(f"... and {errors - most} more")
     for text in dataset.remarks:
         remark(f"note: {text}")
-    for text in misspelt.remarks():
-        remark(f"warning: {text}")
+    for text, count in warnings.most_common():
+        remark(f"warning: {text} ({counted(count, 'trace')})")
     for message, (count, first) in missing.items():
         traces = "1 trace" if count == 1 else f"{count} traces"
         remark(f"warning: `run` would refuse {traces} (the first is {first!r}): {message}")

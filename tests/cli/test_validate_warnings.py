@@ -30,8 +30,8 @@ def test_fields_that_are_nearly_ours_are_told(tmp_path: Path) -> None:
         ("Id", "id"),
         ("tag", "tags"),
     ):
-        assert f"warning: {theirs!r} is not one of our fields and is kept as metadata, in 1 trace" in result.err
-        assert f"did you mean {ours!r}?" in result.err
+        sentence = f"{theirs!r} is not one of our fields and is kept as metadata; did you mean {ours!r}? (1 trace)"
+        assert f"warning: {sentence}" in " ".join(result.err.split())
     assert "'references'" not in result.err
 
 

@@ -18,7 +18,6 @@ from judge_eval.schema import Chunk, Trace, has_made_id
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
 WITHOUT_POOL = TRACE_FIELDS - {"pool"}
-_OF_TRACE, _OF_CHUNK = TRACE_FIELDS - {"metadata"}, Chunk.model_fields.keys() - {"metadata"}
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -72,54 +71,27 @@ def mend(value: Any) -> Any:
     return value
 
 
-LIKE = 0.8
-"""From this share of common characters on, two names are taken for one that is misspelt."""
+def misspelt(trace: Trace) -> set[str]:
+    """Name metadata of a trace and of its chunks that are called nearly like a field which is empty there."""
+    found = _near_fields(trace, "id" if has_made_id(trace) else "", "")
+    for rank, chunk in enumerate(trace.chunks, 1):
+        if chunk.metadata:
+            found |= _near_fields(chunk, "id" if chunk.id == f"c{rank}" else "", "chunks[].")
+    return found
 
 
-class Misspelt:
-    """Looks through traces for metadata whose name is nearly that of a field which the trace lacks."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], tuple[int, str]] = {}
-
-    def add(self, trace: Trace) -> None:
-        """Look at a trace and its chunks."""
-        pairs = set(_pairs(trace.metadata, _lacking(trace, _OF_TRACE, has_made_id(trace)), ""))
-        for rank, chunk in enumerate(trace.chunks, 1):
-            if chunk.metadata:
-                lacking = _lacking(chunk, _OF_CHUNK, chunk.id == f"c{rank}")
-                pairs.update(_pairs(chunk.metadata, lacking, "chunks[]."))
-        for pair in pairs:
-            count, first = self._seen.get(pair, (0, trace.id))
-            self._seen[pair] = count + 1, first
-
-    def remarks(self) -> list[str]:
-        """Say what was found, the most frequent first."""
-        pairs = sorted(self._seen.items(), key=lambda item: (-item[1][0], item[0]))
-        return [
-            f"{theirs!r} is not one of our fields and is kept as metadata, in {count} "
-            f"trace{'s' * (count != 1)} (the first is {first!r}); did you mean {ours!r}?"
-            for (theirs, ours), (count, first) in pairs
-        ]
-
-
-def _pairs(metadata: Mapping[str, Any], lacking: Iterable[str], prefix: str) -> list[tuple[str, str]]:
-    by_fold = {_fold_name(field): field for field in lacking}
-    return [
-        (f"{prefix}{name}", f"{prefix}{by_fold[near[0]]}")
-        for name in metadata
-        if (near := difflib.get_close_matches(_fold_name(name), by_fold, n=1, cutoff=LIKE))
-    ]
-
-
-def _fold_name(name: str) -> str:
-    return "".join(character for character in name.casefold() if character.isalnum())
-
-
-def _lacking(record: Trace | Chunk, fields: Iterable[str], made_id: bool) -> list[str]:
-    return [
-        field for field in sorted(fields) if (made_id if field == "id" else getattr(record, field) in (None, (), ""))
-    ]
+def _near_fields(record: Trace | Chunk, made: str, prefix: str) -> set[str]:
+    fields = [name for name in type(record).model_fields if name == made or getattr(record, name) in (None, (), "")]
+    near = {
+        name: difflib.get_close_matches(name.casefold(), fields, n=1, cutoff=0.8)
+        for name in record.metadata
+        if name not in fields
+    }
+    return {
+        f"{prefix + name!r} is not one of our fields and is kept as metadata; did you mean {prefix + hits[0]!r}?"
+        for name, hits in near.items()
+        if hits
+    }
 
 
 def trace_line(trace: Trace) -> bytes:
