@@ -154,7 +154,7 @@ def test_json_inside_json(tmp_path: Path) -> None:
         ("x.json", b'{"a" 1}', r"x.json:1: not JSON: Expecting ':' delimiter"),
         ("x.json", b"[" * 100_000, r"x.json: nested more than 64 deep"),
         ("x.json", b"[" + b"9" * 5000 + b"]", r"x.json: not JSON: Exceeds the limit"),
-        ("x.json", b"3", r"x.json:1: a line holds one JSON object"),
+        ("x.json", b"3", r"x.json:1: a record is one JSON object"),
         ("x.json", b"[1, 2]", r"x.json: \[0\]: a record is one JSON object, not a number"),
         ("x.jsonl", b"nothing\n", r"x.jsonl:1: not JSON"),
         pytest.param("x.parquet", b"PAR1 but not really", r"x.parquet: not Parquet", marks=pytest.mark.foreign),
