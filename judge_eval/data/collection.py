@@ -1,6 +1,5 @@
 """Collections of several files: a BEIR folder, TREC topics with a run and qrels."""
 
-import json
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -15,8 +14,6 @@ from judge_eval.data.files.opening import first_line, head_of, reading_file, ste
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
-from judge_eval.files import read_named
-from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.spelling import option
 
 T = TypeVar("T")
@@ -24,7 +21,7 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str, int]]:
-    """Read judgments by query and document: lines of query, iteration, document, grade."""
+    """Read judgments by query and document: lines of query, iteration, document, grade, or BEIR's of three cells."""
     # Empty lines and lines that begin with `#` are skipped. A negative grade means "in the pool, unjudged".
     qrels: dict[str, dict[str, int]] = {}
     for line, query, document, grade in judgments_in(path, name or str(path)):
@@ -36,12 +33,14 @@ def judgments_in(path: Path | str, name: str) -> Iterator[tuple[int, str, str, i
     """Yield the judgments of a file: line, query, document, grade."""
     for line, fields in _lines(path, name):
         if len(fields) != 4:
-            raise DataError(
-                f"{len(fields)} fields; a judgment has 4: query, iteration, document, grade", file=name, line=line
-            )
-        if not WHOLE.fullmatch(fields[3]):
-            raise DataError(f"{fields[3]!r} is not a whole number", file=name, line=line, field="grade")
-        yield line, fields[0], fields[2], int(fields[3])
+            fault = f"{len(fields)} fields; a judgment has 4: query, iteration, document, grade"
+            raise DataError(fault, file=name, line=line)
+        query, iteration, document, grade = fields
+        if line == 1 and not iteration and grade.strip().lower() in ("score", "relevance", "label"):
+            continue
+        if not WHOLE.fullmatch(grade):
+            raise DataError(f"{grade!r} is not a whole number", file=name, line=line, field="grade")
+        yield line, query, document, int(grade)
 
 
 def read_run(path: Path | str) -> dict[str, dict[str, float]]:
@@ -68,8 +67,11 @@ def _lines(path: Path | str, name: str) -> Iterator[tuple[int, list[str]]]:
         for number, raw in enumerate(file, 1):
             data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
             try:
-                # Split as bytes: an id may hold any white space that is not ASCII.
-                fields = [field.decode() for field in data.split()]
+                # Split as bytes: an id may hold any white space that is not ASCII. BEIR's judgments have no iteration,
+                # and a tab between their cells.
+                cells = data.rstrip(b"\r\n").split(b"\t")
+                parts = [cells[0], b"", *cells[1:]] if len(cells) == 3 else data.split()
+                fields = [part.decode() for part in parts]
             except UnicodeDecodeError:
                 raise DataError("not UTF-8 text", file=name, line=number) from None
             if fields and not fields[0].startswith("#"):
@@ -388,14 +390,10 @@ def _ranked(path: Path) -> Ranked:
 
 
 def _json_tables(path: Path) -> dict[str, dict[str, float]]:
-    with reading_file(path):
-        text = read_named(path)
+    data = read_document(path, str(path))
     try:
-        data = json.loads(text, object_pairs_hook=single_keys)
         return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
-    except RepeatedKeyError as error:
-        raise DataError(str(error), file=str(path)) from None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         raise DataError("a run as JSON is an object: query to document to score", file=str(path)) from None
 
 
@@ -403,20 +401,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     if path.suffix.lower() == ".json":
         relevant = _embedding_qa(path).get("relevant_docs", {}).items()
         return {query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")} for query, docs in relevant}
-    if len(first_line(path).split()) != 3:
-        return read_qrels(path)
-    judgments: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(_text(path).splitlines(), 1):
-        cells = line.split("\t")
-        if number == 1 and cells[-1].strip().lower() in ("score", "relevance", "label"):
-            continue
-        try:
-            query, doc, text = cells
-            grade = int(text)
-        except ValueError:
-            raise DataError("a judgment is a query, a document, a grade", file=str(path), line=number) from None
-        put_once(judgments, query, doc, grade, path, number)
-    return judgments
+    return read_qrels(path)
 
 
 class _Queries(dict[str, dict[str, Any]]):

@@ -80,7 +80,7 @@ def test_embedding_qa_is_a_collection(tmp_path: Path) -> None:
         ("run.trec", "q9 Q0 h1 1 1 t\n", r"no query 'q9' in .*queries.jsonl"),
         ("run.trec", "q1 Q0 nine 1 1 t\n", r"query 'q1': no chunk 'nine' in the corpus"),
         ("run.trec", "q1 Q0 h1 1 1 t\nq1 Q0 h1 2 1 t\n", r"run.trec:2: document 'h1' occurs twice"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\th1\tx\n", r"test.tsv:2: a judgment is"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\th1\tx\n", r"test.tsv:2: grade: 'x' is not a whole number"),
         ("queries.jsonl", '{"_id": "q1"}\n', r"queries.jsonl:1: a query is an id with a text"),
         ("corpus.jsonl", "nothing\n", r"corpus.jsonl:1: not JSON"),
     ],
