@@ -99,9 +99,6 @@ class Corpus:
     def __init__(self, chunks: Mapping[str, tuple[str | None, str]], name: str) -> None:
         self._chunks, self._name = chunks, name
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._chunks
-
     def join(self, chunk: dict[str, Any], field: str) -> dict[str, Any]:
         """Give a chunk that brings only an id its text and title."""
         entry = self._chunks.get(chunk["id"])

@@ -175,7 +175,7 @@ class DatasetReading:
         if options.group_by is not None:
             all_rows = self.grouped(all_rows)
         head = list(islice(all_rows, SAMPLE))
-        sample = read_records(head)
+        sample = list(records_in(head))
         shape = beside(self.begin(sample, on_remark), sample, every_row)
         records = retrievals = 0
         for row in chain(head, all_rows):
@@ -191,7 +191,7 @@ class DatasetReading:
         """Make a row for each trace of rows that hold a chunk each."""
         source_rows = iter(all_rows)
         first = list(islice(source_rows, SAMPLE))
-        self.naming.check(read_records(first))
+        self.naming.check(list(records_in(first)))
         return grouped(chain(first, source_rows), self.options, self.naming)
 
     def begin(self, sample: Sequence[Mapping[str, Any]], on_remark: OnRemark) -> Shape:
@@ -299,11 +299,6 @@ def records_in(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
     return (row.data for row in rows if not isinstance(row.data, DataError))
 
 
-def read_records(rows: Iterable[Row]) -> list[Mapping[str, Any]]:
-    """Return the data of the rows that could be read."""
-    return [*records_in(rows)]
-
-
 def nothing_in(records: int, shape: Shape, name: str) -> DataError:
     """Make the error for records of a known shape none of which holds a retrieval."""
     return DataError(f"{records} records of the format {shape.name}, but no retrieval in them", file=name)
@@ -338,7 +333,7 @@ class RowReader:
 
     def begin(self, rows: list[Row], every: MemoryRows | None = None) -> None:
         """Let the first rows say which shape all have; `every`: all rows, if they can be gone through."""
-        if self.shape is not None or not (records := read_records(rows)):
+        if self.shape is not None or not (records := list(records_in(rows))):
             return
         try:
             self.shape = self._reading.begin(records, self._note) if any(records) else catalog.OURS

@@ -16,7 +16,6 @@ SEPARATORS = (",", ";", "\t", "|")
 """What stands between cells: Excel writes semicolons where the comma marks decimals."""
 _TABLES = (".csv", ".tsv")
 _HEAD = 1 << 20
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 YES = frozenset({"yes", "y", "true", "relevant"})
 NO = frozenset({"no", "n", "false", "irrelevant", "not relevant"})
@@ -50,8 +49,7 @@ def table_rows(
     head = head_of(path, name, _HEAD)
     fits = {sign: _fit(_header(head, sign), wanted) for sign in SEPARATORS}
     separator = max(SEPARATORS, key=lambda sign: fits[sign])
-    is_text = path.suffix.lower() in _TABLES or head.startswith(_UTF16)
-    if not is_text and fits[separator] < len(wanted):
+    if path.suffix.lower() not in _TABLES and fits[separator] < len(wanted):
         return None
     return _named_rows(csv_rows(path, name, separator), name, wanted)
 
