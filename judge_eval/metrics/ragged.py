@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError
 
-SLICE = 1 << 18
 SUM_OFF = 1e-6
 """How far from 1 the sum of a chunk's probabilities may be."""
 
@@ -116,20 +115,12 @@ def count_at_least(
     lengths = offsets[1:] - offsets[:-1]
     dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
     counts: NDArray[Any] = np.zeros((len(levels), n), dtype=dtype)
-    start = 0
-    while start < n:
-        # Slices keep the comparison's result in the processor's cache.
-        stop = n
-        if len(values) > SLICE:
-            stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + SLICE, side="right")) - 1)
-        part, starts = values[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
-        # reduceat gives an empty row the next row's first value, so empty rows are left out of it.
-        filled = lengths[start:stop] > 0
-        starts = starts[filled]
-        if len(starts):
-            for level, row in zip(levels, counts[:, start:stop], strict=True):
-                row[filled] = np.add.reduceat((part >= level).view(np.uint8), starts, dtype=dtype)
-        start = stop
+    # reduceat gives an empty row the next row's first value, so empty rows are left out of it.
+    filled = lengths > 0
+    starts = offsets[:-1][filled]
+    if len(starts):
+        for level, row in zip(levels, counts, strict=True):
+            row[filled] = np.add.reduceat((values >= level).view(np.uint8), starts, dtype=dtype)
     return counts
 
 
@@ -157,8 +148,6 @@ Rows: TypeAlias = slice | NDArray[np.int64]
 ABSENT = -128
 """Padding in a block: the list is shorter than this rank."""
 BLOCK_CELLS = 1 << 16
-NARROW = 64
-"""Below this many rows NumPy's slower but single call wins; both ways add from the first rank to the last."""
 
 
 def cut_blocks(
@@ -199,11 +188,7 @@ def add_down(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     """Add up each column of shape (ranks, rows) from the first rank to the last."""
     # NumPy's own sum adds in an order that depends on the shape, which would let a row's value depend on its
     # neighbours, and a perfect list miss 1.0.
-    ranks, rows = cells.shape
-    if ranks and rows < NARROW:
-        last: NDArray[np.float64] = np.add.accumulate(cells, axis=0)[-1]
-        return last
-    total = np.zeros(rows)
+    total = np.zeros(cells.shape[1])
     for row in cells:
         total += row
     return total
@@ -211,8 +196,5 @@ def add_down(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def run_down(cells: NDArray[np.float64]) -> None:
     """Replace each cell of shape (ranks, rows) by the sum of its column down to it."""
-    if cells.shape[1] < NARROW:
-        np.add.accumulate(cells, axis=0, out=cells)
-        return
     for above, row in pairwise(cells):
         row += above

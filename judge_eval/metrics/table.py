@@ -40,8 +40,6 @@ UNJUDGED = -1
 MISSING = -3
 """The judge failed here: no grade, and never a 0."""
 
-KEPT_CELLS = 1 << 24
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradeTable:
@@ -97,7 +95,6 @@ class GradeTable:
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
     """The highest grade of the scale: `maximum`, or the highest seen (at least `relevant`)."""
-    _kept: dict[int | None, list[tuple[ragged.Rows, Grades]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.relevant < 1:
@@ -297,19 +294,8 @@ class GradeTable:
 
     def blocks(self, k: int | None) -> Iterator[tuple[ragged.Rows, Grades]]:
         """Yield the first `k` ranks in blocks that fit the processor's cache, as `cut_blocks` does."""
-        kept = self._kept.get(k)
-        if kept is not None:
-            yield from kept
-            return
         width = self.longest if k is None else min(k, self.longest)
-        if width * len(self) > KEPT_CELLS:
-            yield from ragged.cut_blocks(self.grades, self.offsets, self.lengths, width)
-            return
-        # The metrics of a run share a cutoff or two, so the last one is worth a byte a cell.
-        blocks = list(ragged.cut_blocks(self.grades, self.offsets, self.lengths, width))
-        self._kept.clear()
-        self._kept[k] = blocks
-        yield from blocks
+        return ragged.cut_blocks(self.grades, self.offsets, self.lengths, width)
 
     def totals_at(self, relevant: int) -> IntValues:
         """Count the chunks of each row's whole pool with at least this grade, not fewer than were retrieved.

@@ -12,7 +12,6 @@ from judge_eval.stats._arrays import Floats, pair
 
 Ranking: TypeAlias = Sequence[Hashable] | Mapping[Any, float]
 """Items best first, or scores by item (higher is better, equal scores tie)."""
-_BLOCK = 4_000_000
 
 
 def kendall_tau_b(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
@@ -29,13 +28,8 @@ def kendall_tau_b(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
         ValueError: A score is missing, or lengths differ.
     """
     x, y = pair(a, b, ("a", "b"))
-    agree = tied_x = tied_y = 0
-    step = max(1, _BLOCK // max(1, x.size))
-    for start in range(0, x.size, step):
-        dx, dy = (np.sign(v[start : start + step, None] - v).astype(np.int64) for v in (x, y))
-        agree += int((dx * dy).sum())
-        tied_x += int((dx == 0).sum())
-        tied_y += int((dy == 0).sum())
+    dx, dy = (np.sign(np.subtract.outer(v, v)).astype(np.int64) for v in (x, y))
+    agree, tied_x, tied_y = int((dx * dy).sum()), int((dx == 0).sum()), int((dy == 0).sum())
     pairs = x.size * x.size
     free = (pairs - tied_x) * (pairs - tied_y)
     return agree / math.sqrt(free) if free > 0 else None
