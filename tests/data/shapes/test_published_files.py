@@ -171,10 +171,6 @@ def test_relevance_in_groups_leaves_the_total_open(tmp_path: Path) -> None:
     ("record", "message"),
     [
         ({"query": "q?", "retrieved_contents": ["a", "b"], "retrieved_ids": ["1"]}, "retrieved_ids: 1 for 2"),
-        ({"query": "q?", "search_results": [{"page_name": "x"}]}, r"search_results\[0\].page_snippet: "),
-        ({"query": "q?", "search_results": ["x"]}, r"search_results\[0\]: is a text, not an object"),
-        ({"question": "q?", "evidence": [{"doc_name": "d"}], "doc_name": "d"}, r"evidence\[0\].evidence_text: "),
-        ({"query": "q?", "positive": "a", "negative": []}, "positive: holds a text, not a list"),
         ({"question": "q?", "context": ["a"], "answers": {"text": []}}, "context: holds a list, not a text"),
         ({"query": "q?", "retrieved_context": None}, "retrieved_context: the list of retrieved chunks is missing"),
     ],
