@@ -173,7 +173,7 @@ def test_weights_beside_a_model_tell_it_apart(tmp_path: Path) -> None:
     (folder / "config.json").write_text('{"id2label": {"0": "score"}, "revision": 2}')
     assert judged(folder, cache=cache).manifest.tally.calls == 1
     weights.unlink()
-    with pytest.raises(ConfigError, match=r"model\.onnx_data cannot be read: No such file"):
+    with pytest.raises(ConfigError, match="cannot be loaded"):
         judged(folder)
 
 

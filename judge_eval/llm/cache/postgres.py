@@ -41,6 +41,7 @@ _KEEPALIVE = {
     "keepalives_count": 3,
 }
 """How soon a connection counts as lost if the network or the server's machine is gone, unless the URL says it."""
+_RATE = 100_000  # bytes a second that a server takes at least: for a large statement it gets more time
 _SLOW = ("create", "clear", "count", "info")  # statements that may take longer
 
 
@@ -58,12 +59,15 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
 
-    def run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        """Execute a statement of `postgres.sql` and return its rows; repeat it if the server went away."""
+    def run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = (), size: int = 0) -> list[Any]:
+        """Execute a statement of `postgres.sql` and return its rows; repeat it if the server went away.
+
+        `size` is how many bytes its values have, where they are many.
+        """
         until, wait = time.monotonic() + self._timeout, 0.05
         while True:
             try:
-                return self._try(name, values)
+                return self._try(name, values, self._timeout + size / _RATE)
             except driver().errors.UndefinedTable:
                 raise StoreError(
                     f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
@@ -75,11 +79,12 @@ class Connections:
             time.sleep(wait)
             wait = min(wait * 2, 2.0)
 
-    def _try(self, name: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    def _try(self, name: str, values: Sequence[Any] | Mapping[str, Any], seconds: float) -> list[Any]:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
-        alarm = threading.Timer(self._timeout, _shut, (connection,))
+        until = time.monotonic() + seconds
+        alarm = threading.Timer(seconds, _shut, (connection,))
         alarm.daemon = True
         try:
             if name not in _SLOW:
@@ -88,8 +93,8 @@ class Connections:
             rows = cursor.fetchall() if cursor.description else []
         except driver().OperationalError as error:
             connection.close()
-            if alarm.finished.is_set():
-                raise StoreError(f"{self.location}: the database has not answered for {self._timeout:.0f} s") from error
+            if time.monotonic() >= until:  # the alarm has shut it
+                raise StoreError(f"{self.location}: the database has not answered for {seconds:.0f} s") from error
             raise
         except BaseException:
             connection.close()
@@ -237,7 +242,8 @@ class PostgresStore:
             return 0
         keys = [key for key, _ in rows]
         values = {"keys": keys, "rows": [row for _, row in rows], "holder": self._holder}
-        ((late,),) = self._run("put_claimed" if claimed else "put", values)
+        size = sum(len(row) for _, row in rows)
+        ((late,),) = self._run("put_claimed" if claimed else "put", values, size)
         self._forget(keys)
         return int(late)
 
@@ -343,9 +349,9 @@ class PostgresStore:
         if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
-    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = (), size: int = 0) -> list[Any]:
         self._own()
         if not self._checked:
             _check_columns(self.location, self._connections.run("look_over", [TABLE]))
             self._checked = True
-        return self._connections.run(name, values)
+        return self._connections.run(name, values, size)
