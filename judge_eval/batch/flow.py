@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from judge_eval.batch.orders import remote_class
 from judge_eval.batch.pending import SPLIT, KnownAnswers, Session, check_same
-from judge_eval.batch.replies import keys_of
+from judge_eval.batch.replies import answered_keys
 from judge_eval.batch.state import GIVEN, BatchSettings, Folder, Part, Round, clear, write_requests
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, DataError, RunError
@@ -101,7 +101,7 @@ def check_replies(folder: Folder, files: Sequence[Path]) -> None:
     asked = folder.asked()
     known = None if asked is None else set(asked)
     for path in files if known is not None else ():
-        keys = keys_of(path, remote_class(folder.known.settings).reply)
+        keys = answered_keys(path, remote_class(folder.known.settings).reply)
         if keys and keys.isdisjoint(known or ()):
             raise DataError(
                 f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "

@@ -8,7 +8,7 @@ from judge_eval.batch.batch_server import MARKS, OVER, STOPPED, Order, Remote, R
 from judge_eval.batch.gemini_batches import GeminiBatches
 from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches, ResponsesBatches
-from judge_eval.batch.replies import keys_of
+from judge_eval.batch.replies import answered_keys
 from judge_eval.batch.state import BatchSettings, Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, RunError, TransientError
 from judge_eval.foreign import read_json
@@ -242,7 +242,7 @@ def _check_replies(folder: Folder, remote: Remote, part: Part) -> None:
     """Check that replies answer requests of a file: the user may have named another batch."""
     place = folder.place(folder.current.number)
     output = place / f"{part.name}.output"
-    if output.is_file() and keys_of(output, remote.reply).isdisjoint(request_keys(place / part.name)):
+    if output.is_file() and answered_keys(output, remote.reply).isdisjoint(request_keys(place / part.name)):
         output.unlink()
         folder.set_part(part.name, phase="submitting", batch_id=None, output_file_id=None)
         raise RunError(f"{part.name}: {part.batch_id} is another batch; `batch submit` asks which one it is")

@@ -177,7 +177,7 @@ def read_line(line: bytes, form: LineReader) -> LineReply | None:
     return None
 
 
-def keys_of(path: Path, form: LineReader) -> set[bytes]:
+def answered_keys(path: Path, form: LineReader) -> set[bytes]:
     """Return the keys of the requests that a file of replies answers."""
     with reading_file(path), path.open("rb") as file:
         replies = (read_line(line, form) for line in file if line.strip())
