@@ -25,8 +25,7 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
-from judge_eval.judges.imported import ImportedVerdicts
-from judge_eval.judges.kept import KeptVerdicts
+from judge_eval.judges.imported import ImportedVerdicts, KeptVerdicts
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack
