@@ -94,7 +94,7 @@ def test_validate(shell: Shell) -> None:
     assert shell("validate", "pizza.jsonl").code == 0
     (shell.folder / "bad.jsonl").write_text(
         '{"query": "q", "chunks": ["a"]}\nnot JSON\n{"query": "q", "chunks": [{"id": "x", "text": 3}]}\n[]\n'
-        '{"query": "q", "chunks": [{"text": "a", "score": NaN}]}\n'
+        '{"query": "q", "chunks": [{"text": "a", "score": Infinity}]}\n'
     )
     result = shell("validate", "bad.jsonl", "--prompt", "support/binary")
     assert result.code == 2
