@@ -21,9 +21,9 @@ from pathlib import Path
 
 from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.folder.integrity import finished_manifest
 from judge_eval.runs.folder.journal import Index, encode
-from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
+from judge_eval.runs.folder.records import RESULTS
+from judge_eval.runs.folder.run_files import MANIFEST, finished_manifest
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -94,10 +94,7 @@ def main() -> None:
         measure("score again", size, "-c", RESCORE, run)
         other = base / "turned"
         measure("the second run", size, "-c", TURN, run, other)
-        read(base, run, other, size, "from the results")
-        for each in (run, other):
-            measure("write the parts", size, "-m", "judge_eval", "runs", "columnar", each)
-        read(base, run, other, size, "from the parts")
+        read(base, run, other, size)
 
 
 def compare_cuts(base: Path, traces: int, chunks: int) -> None:
@@ -143,7 +140,7 @@ def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
     return run
 
 
-def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
+def read(base: Path, run: Path, other: Path, size: int) -> None:
     """Compare, pool, measure against labels, and report."""
     third = base / "third"
     if not third.exists():
@@ -168,12 +165,12 @@ def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
         "report A B C": ((*report, base / "matrix.html"), three),
     }
     for name, (command, runs) in steps.items():
-        measure(f"{name}, {how}", size, *command, *runs, runs=runs)
+        measure(name, size, *command, *runs, runs=runs)
     labelled = base / "labelled"
     if not labelled.exists():
         shutil.copytree(run, labelled)
         measure("labels of a tenth", size, "-c", LABELLED, labelled)
-    measure(f"the page with labels, {how}", size, "-c", SERVE, labelled, runs=(labelled,))
+    measure("the page with labels", size, "-c", SERVE, labelled, runs=(labelled,))
 
 
 def labels(path: Path, traces: int, run: Path) -> None:

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from benchmarks.lines import Line
 from judge_eval.compare.attribution import attributions, part_of
-from judge_eval.compare.changes import Moved
+from judge_eval.compare.changes import Moved, pair_traces
 from judge_eval.compare.comparison import Attribution, Difference
-from judge_eval.compare.pairing import pair_traces
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.scoring.aggregate import FilledColumn

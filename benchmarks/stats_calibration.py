@@ -51,7 +51,7 @@ from benchmarks.stats_gates import (
 )
 from benchmarks.stats_labels import JUDGES, average_precision, few_labels
 from benchmarks.stats_planning import planned_width, sequential_coverage, stopped_coverage
-from judge_eval.compare.gate_limit import decide_drop
+from judge_eval.compare.gate import decide_drop
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.table import MISSING

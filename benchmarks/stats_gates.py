@@ -13,8 +13,7 @@ import numpy.typing as npt
 from benchmarks.lines import Line
 from benchmarks.stats_differences import POPULATIONS, Draw
 from judge_eval.compare.comparison import Difference
-from judge_eval.compare.gate_limit import decide_drop, planned_traces, seen_drop
-from judge_eval.compare.slice_limits import seen_in_slice
+from judge_eval.compare.gate import decide_drop, planned_traces, seen_drop, seen_in_slice
 from judge_eval.stats import PairedComparison, compare_paired, holm
 
 Floats = npt.NDArray[np.float64]

@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from judge_eval.digest import digest_parts
-
 Role: TypeAlias = Literal["user", "assistant"]
 """Who speaks."""
 
@@ -190,10 +188,3 @@ def _cut(history: Sequence[SpokenTurn]) -> tuple[list[tuple[str, str]], int]:
 def is_cut(history: Sequence[SpokenTurn]) -> bool:
     """Tell whether a conversation is longer than what is shown of it."""
     return sum(len(turn.content) for turn in history) > LIMIT
-
-
-def with_history(digest: bytes, history: Sequence[SpokenTurn]) -> bytes:
-    """Extend a digest of 32 bytes by a conversation; without one it stays as it is."""
-    if not history:
-        return digest
-    return digest_parts([digest.hex(), "history", *(text for turn in history for text in (turn.role, turn.content))])

@@ -48,6 +48,13 @@ def digest_parts(parts: Sequence[str]) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def with_history(digest: bytes, history: Sequence[Any]) -> bytes:
+    """Extend a digest of 32 bytes by the turns of a conversation; without one it stays as it is."""
+    if not history:
+        return digest
+    return digest_parts([digest.hex(), "history", *(text for turn in history for text in (turn.role, turn.content))])
+
+
 def short(digest: str) -> str:
     """Return the first 12 digits of a digest, for people."""
     return digest[:12]

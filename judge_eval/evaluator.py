@@ -31,6 +31,7 @@ from judge_eval.judges.judge import (
     check_models,
     check_trace,
     judges_by_claims,
+    make_judge,
     mode_for,
     routes_to_tell,
     with_blank,
@@ -45,17 +46,27 @@ from judge_eval.metrics import Metric
 from judge_eval.notebook import watched
 from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import CorpusSearch, Dataset, Intervals, Manifest, Tally, TraceResult
-from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.retrieval import retrieve
-from judge_eval.runs.judging.session import Driver, RunContext, RunSession, emit, results_of
+from judge_eval.runs.judging.session import (
+    Driver,
+    RunContext,
+    RunSession,
+    begin,
+    check_goes_on,
+    emit,
+    environment,
+    open_journal,
+    results_of,
+    run_to_resume,
+)
 from judge_eval.runs.judging.sources import PassageCheck, Replayable, Traces, replayable, streamed
-from judge_eval.runs.judging.start import begin, check_goes_on, environment, open_journal, run_to_resume
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
 from judge_eval.runs.options import EVERY_TRACE, Keeping, KeepingKeywords, Selecting, Selection
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
-from judge_eval.settings import check_names, divided, with_keywords
+from judge_eval.settings import check_names, check_ranges, divided, with_keywords
 from judge_eval.spelling import option
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
@@ -161,9 +172,11 @@ class Evaluator:
         self.options = options or Options()
         recorded = self.options.replay if judge is None and is_unnamed(model) else None
         mode = mode_for(model if recorded is None else recorded_model(recorded), mode)
-        self.chosen_judge: Judge = with_blank(
-            judge or repeated(prompt, mode, relevant, repeat, vote, policy.evidence), policy.blank
-        )
+        check_ranges({"repeat": repeat})
+        if judge is None and repeat == 1:
+            judge = make_judge(prompt, mode, relevant, evidence=policy.evidence)
+        judge = judge or repeated(prompt, mode, relevant, repeat, vote, policy.evidence)
+        self.chosen_judge: Judge = with_blank(judge, policy.blank)
         check_models(self.chosen_judge, model)
         for route in routes_to_tell(self.chosen_judge, model):
             self.options = self.options.with_logprobs(route)
@@ -272,7 +285,8 @@ class Evaluator:
         _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
         resume = kept.resume
-        root = None if kept.out is None else place_of_runs(kept.out)
+        mirrored = kept.out is not None and is_url(kept.out)
+        root = None if kept.out is None else place_of_runs(kept.out) if mirrored else Path(kept.out)
         retrieval = None
         if retriever is not None:
             check = self._check_needs
@@ -291,7 +305,7 @@ class Evaluator:
             )
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         dataset = dataset.replace(retrieval=retrieval, search=self.search)
-        if root is not None:
+        if root is not None and mirrored:
             await asyncio.to_thread(check_place, root)
         begun = await run_to_resume(dataset, root, resume, kept.new_if_done)
         context = self.calling(driver)
@@ -299,7 +313,6 @@ class Evaluator:
             context = replace(context, judge=as_begun(self.chosen_judge, begun.manifest.judge))
         named = {name: getattr(kept, name) for name in ("label", "href", "tags", "baseline")}
         manifest = begin(dataset, context, self.intervals).model_copy(update=named)
-        mirrored = root is not None and is_url(kept.out)
         keeping = written(root, grace=kept.push_grace) if root and mirrored else nullcontext()
         if begun is not None:
             check_goes_on(begun, manifest, newest=resume is True)
@@ -311,15 +324,14 @@ class Evaluator:
         first = journal.manifest if journal else manifest
         with keeping, watched(watch or self.watch) as shown:
             session = RunSession(first, context, journal, shown, rows=rows)
-            async with pushing(session.folder, kept.push_every):
-                traces = self._traces(source, data, selection.reader, session.remarks.add)
-                async for _ in session.results(traces):
-                    pass
-            if source and driver is None and (another := session.another()):
-                session = another
-                async with pushing(session.folder, kept.push_every):
-                    async for _ in session.results(source.numbered()):
+            traces = self._traces(source, data, selection.reader, session.remarks.add)
+            for last in (False, True):  # a few unreadable replies are asked for once more
+                async with pushing(session.folder, kept.push_every) if mirrored else nullcontext():
+                    async for _ in session.results(traces):
                         pass
+                if last or not source or driver is not None or (another := session.another()) is None:
+                    break
+                session, traces = another, source.numbered()
         return EvalRun.of(session.run(), source.input if source else None)
 
     evaluate = background_loop.blocking(aevaluate)

@@ -20,12 +20,12 @@ from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record
 from judge_eval.registry import kind_named, stated_of
 from judge_eval.runs.folder.describing import backends_by_route
-from judge_eval.runs.judging.start import backends_record
+from judge_eval.runs.judging.session import backends_record
+from judge_eval.safe_text import prompt_name
 from judge_eval.schema import BlankPolicy, EvidencePolicy
 from judge_eval.spelling import option, toml_key, toml_value
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage, cascade_of_data, read_data
 from judge_eval.trust import check_address, check_owned
-from judge_eval.user_text import prompt_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYS = ("api_key", "apikey", "key", "token", "secret", "authorization", "headers")

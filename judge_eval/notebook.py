@@ -16,7 +16,7 @@ from judge_eval.record import Shown
 from judge_eval.views.progress import progress_bar, progress_line
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.counting import Progress
+    from judge_eval.runs.scoring.counting import Progress
 
 
 def as_html(thing: object) -> str:

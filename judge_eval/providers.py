@@ -14,9 +14,9 @@ from pydantic import Field
 
 from judge_eval.errors import ConfigError
 from judge_eval.record import Record
+from judge_eval.safe_text import read_toml
 from judge_eval.spelling import option
 from judge_eval.trust import check_address, check_owned, hosts_of, user_config
-from judge_eval.user_text import read_toml
 
 KeyHeader: TypeAlias = Literal["authorization", "api-key", "x-api-key", "x-goog-api-key"]
 CloudService: TypeAlias = Literal["", "google", "bedrock", "bedrock-mantle"]

@@ -19,7 +19,7 @@ from pydantic import (
 
 from judge_eval import conversation, limits
 from judge_eval.confidence import side_confidence
-from judge_eval.digest import digest_parts
+from judge_eval.digest import digest_parts, with_history
 from judge_eval.errors import NEVER_ASKED, NO_FAILURE, Why
 from judge_eval.objects import chunk_of, number_text
 from judge_eval.record import PlainObject, Record, is_kept, json_weight
@@ -500,7 +500,7 @@ class Trace(Record):
             parts += ("claim", claim.id, claim.text, str(claim.vital))
         if self.claims == ():
             parts.append("no claims")
-        return conversation.with_history(digest_parts(parts), self.history).hex()
+        return with_history(digest_parts(parts), self.history).hex()
 
     @cached_property
     def conversation(self) -> str:

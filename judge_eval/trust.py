@@ -11,8 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from judge_eval.errors import ConfigError
 from judge_eval.files import replacing
-from judge_eval.safe_text import public_url, reads_one_way
-from judge_eval.user_text import read_toml
+from judge_eval.safe_text import public_url, read_toml, reads_one_way
 
 VARIABLE = "JUDGE_EVAL_TRUST_HOSTS"
 """The environment variable with hosts that may be called although only a file names them."""

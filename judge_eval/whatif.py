@@ -32,18 +32,17 @@ from judge_eval.llm.stack import Stack
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.fusion import number_in
 from judge_eval.notebook import shown_by_default
+from judge_eval.pools.fitting import SweepPoint, SweepReport
 from judge_eval.pools.joining import Settling
 from judge_eval.pools.lists import JoinedRuns, ListMaker
 from judge_eval.pools.recipe import Recipe, Recipes
-from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.record import trusted
 from judge_eval.runs.columns.cuts import refuse_other_cuts
 from judge_eval.runs.columns.verdict_table import cluster_codes, cluster_hashes
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.judging.session import RunSession
-from judge_eval.runs.judging.start import begin, open_journal
+from judge_eval.runs.judging.session import RunSession, begin, open_journal
 from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
 from judge_eval.runs.options import Keeping
 from judge_eval.runs.scoring.aggregate import filled_columns, less_is_better, limits_of

@@ -17,9 +17,8 @@ from judge_eval import Evaluator, Trace, judges, registry
 from judge_eval.cli.flags.groups import flags_of, spread
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import Range
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.settings import Setting, changing_verdicts, of_keywords, to_mapping, with_keywords
+from judge_eval.settings import Range, Setting, changing_verdicts, of_keywords, to_mapping, with_keywords
 from tests.support.application import CliRunner
 
 

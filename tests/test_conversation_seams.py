@@ -25,7 +25,7 @@ from judge_eval.pages.rows import Table, row_of
 from judge_eval.pages.runpage import failed_verdicts
 from judge_eval.pools.pool import Pool
 from judge_eval.pools.scoring import score_pool
-from judge_eval.runs.columns.verdict_table import table_from
+from judge_eval.runs.columns.verdict_table import table_from, verdict_table
 from judge_eval.runs.judging.references import References
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.study.agree import agree
@@ -134,25 +134,15 @@ def test_a_local_model_reads_the_end_of_a_long_conversation() -> None:
 
 @pytest.mark.slow
 def test_columns_hold_the_flag_and_what_was_searched(tmp_path: Path) -> None:
-    """The Parquet files, the light reader and the records give one table."""
-    pytest.importorskip("pyarrow")
-    shell = Shell(tmp_path)
+    """The light reader and the records give one table."""
     traces = [
         talk("a", "x", search_query="Sunday hours"),
         talk("b", "y", answerable=False),
         talk("c", "z", answerable=True),
     ]
-    (tmp_path / "data.jsonl").write_text("".join(trace.model_dump_json() + "\n" for trace in traces))
-    for name, flags in (("plain", ()), ("columnar", ("--columnar",))):
-        result = shell("run", "data.jsonl", "--model", "fake/overlap", "--out", name, "--cache", "none", *flags)
-        assert result.code == 0, result.err
-    from judge_eval.runs.columns.table_reader import verdict_table
-
-    runs = [
-        EvalRun.load(next(path.parent for path in (tmp_path / n).glob("*/manifest.json")))
-        for n in ("plain", "columnar")
-    ]
-    tables = [verdict_table(each) for each in runs] + [table_from(list(runs[0].results), runs[0].manifest.metrics)]
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        run = evaluator.evaluate(traces, out=tmp_path)
+    tables = [verdict_table(EvalRun.load(run.folder or "")), table_from(list(run.results), run.manifest.metrics)]
     for table in tables:
         assert table.unanswerable.tolist() == [False, True, False]
         for name in ("questions", "searches"):

@@ -9,7 +9,7 @@ from judge_eval import Evaluator, FakeBackend
 from judge_eval.errors import ConfigError, FatalCallError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.llm.options import Options
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.scoring.counting import Progress
 from tests.support.judges import ALL, TWO, Stops, only
 from tests.support.runs import evaluator, lines, traces
 

@@ -11,7 +11,7 @@ import pytest
 
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.views.blocks import Pieces, bare_value
 from judge_eval.views.trace import trace_view
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
-from tests.support.every_kind import BATCH, BINARY, CASCADE, CLAIMS, COLUMNAR, FAKE, RUN, write_kinds
+from tests.support.every_kind import BATCH, BINARY, CASCADE, CLAIMS, FAKE, RUN, write_kinds
 from tests.support.odd import mutated, odd_spelling
 
 Spoil = Callable[[Path, random.Random], None]
@@ -91,8 +91,6 @@ KINDS = {
     "results, verified": Kind("runs/panel/results.jsonl", ("runs", "verify", "runs/panel")),
     "labels of a run": Kind("runs/overlap/labels.jsonl", ("agree", "runs/overlap")),
     "labels": Kind("labels.jsonl", ("agree", "runs/overlap", "labels.jsonl")),
-    "parts": Kind(f"{COLUMNAR}/{{part}}", ("show", COLUMNAR), spoil_bytes, derived=True),
-    "parts, compared": Kind(f"{COLUMNAR}/{{part}}", ("compare", COLUMNAR, COLUMNAR), spoil_bytes, derived=True),
     "cassette": Kind("cassette.jsonl", (*RUN, *BINARY, "--replay", "cassette.jsonl")),
     "cache row": Kind("answers/cache.db", (*RUN, *BINARY, "--cache", "answers"), spoil_row, derived=True),
     "traces": Kind("traces.jsonl", (*RUN, *BINARY)),
@@ -151,7 +149,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, byt
     (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.MonkeyPatch.context() as patch:
         Desk.at(folder, patch, None)  # type: ignore[arg-type]
-        write_kinds(Desk(folder, patch, lambda: ("", "")), columnar=True)
+        write_kinds(Desk(folder, patch, lambda: ("", "")))
     (folder / "runs/overlap/labels.jsonl").write_text("".join(json.dumps(each) + "\n" for each in labels))
     return folder, contents(folder)
 
@@ -179,8 +177,7 @@ def test_an_odd_record_is_an_error_of_its_own(
     """The command ends with a documented code in words that name the file, and no other file is changed."""
     kind, rng = KINDS[name], random.Random(f"{name} {seed}")
     folder, whole = kept
-    parts = sorted(path.name for path in (folder / COLUMNAR).glob("*.parquet"))
-    path = folder / kind.file.format(part=rng.choice(parts))
+    path = folder / kind.file
     if path.name == "judge_eval.toml":  # it is of the folder in which a command is called
         desk.patch.chdir(path.parent)
     honest = desk(*kind.command, OPENAI_API_KEY="x") if kind.derived else None

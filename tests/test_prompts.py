@@ -20,7 +20,7 @@ from judge_eval.prompts import (
     prompt_versions,
     shipped,
 )
-from judge_eval.user_text import prompt_name
+from judge_eval.safe_text import prompt_name
 from judge_eval.wire import Passage, Request
 from tests.support.command import Shell
 from tests.support.golden import check_golden

@@ -11,10 +11,9 @@ from judge_eval import Evaluator, FakeBackend
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
-from judge_eval.ranges import PARAMS, RANGES, Range, check_params
 from judge_eval.runs.options import Selection
 from judge_eval.server.server_settings import ServerLimits, Serving
-from judge_eval.settings import settings_of
+from judge_eval.settings import PARAMS, RANGES, Range, check_params, settings_of
 
 NUMBERS = ("timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost")
 LIMITS = ("traces", "chunks", "queued", "at_once")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import ConfigError
-from judge_eval.user_text import prompt_name, read_params, read_toml
+from judge_eval.safe_text import prompt_name, read_params, read_toml
 
 
 @pytest.mark.parametrize(

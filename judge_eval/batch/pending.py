@@ -16,8 +16,7 @@ from judge_eval.engine import BLOCK
 from judge_eval.errors import CallError, ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.judge_file import JudgeSpec
-from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, as_begun, plan_of, routes_to_tell
-from judge_eval.judges.panel import repeated
+from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, as_begun, make_judge, plan_of, routes_to_tell
 from judge_eval.judges.splitting import Splitting
 from judge_eval.llm.backend import one_slash
 from judge_eval.llm.budget import price_of
@@ -33,12 +32,11 @@ from judge_eval.providers import entry_named
 from judge_eval.registry import provider_of, split_model
 from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
+from judge_eval.runs.judging.session import backends_record
 from judge_eval.runs.judging.sources import Replayable
-from judge_eval.runs.judging.start import backends_record
-from judge_eval.safe_text import public_url
+from judge_eval.safe_text import prompt_name, public_url
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
-from judge_eval.user_text import prompt_name
 from judge_eval.wire import Completion, Reply, Request, with_secret_fences
 
 _TO_COME = CallError("the answer is to come")
@@ -159,7 +157,7 @@ class Session:
         )
         split = settings.mode == SPLIT
         prompt, mode = prompt_name(settings.prompt), settings.mode
-        judge = Splitting(prompt) if split else repeated(prompt, mode, settings.relevant, evidence=settings.evidence)
+        judge = Splitting(prompt) if split else make_judge(prompt, mode, settings.relevant, evidence=settings.evidence)
         for route in routes_to_tell(judge, settings.model):
             options = options.with_logprobs(route)
         self.settings, self.backend = settings, _batch_backend(settings.model, options)

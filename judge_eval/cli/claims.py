@@ -19,8 +19,7 @@ from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
 from judge_eval.cli.printing.safe_output import complain, give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.options import Selection
-from judge_eval.safe_text import counted
-from judge_eval.user_text import prompt_name
+from judge_eval.safe_text import counted, prompt_name
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import TraceResult

@@ -78,8 +78,7 @@ def compare(
     from judge_eval.cli.printing.output import show_comparison
     from judge_eval.cli.printing.progress import watching
     from judge_eval.compare.compare import compare as compare_runs
-    from judge_eval.compare.gate import check_gates
-    from judge_eval.compare.gate_limit import gate_limits, gated_metrics
+    from judge_eval.compare.gate import check_gates, gate_limits, gated_metrics
     from judge_eval.data.collection import SUFFIXES
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.export import text as export

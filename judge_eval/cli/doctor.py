@@ -21,8 +21,7 @@ from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION
-from judge_eval.safe_text import one_line, public_url
-from judge_eval.user_text import prompt_name
+from judge_eval.safe_text import one_line, prompt_name, public_url
 from judge_eval.views.tones import BAD, GOOD
 
 if TYPE_CHECKING:

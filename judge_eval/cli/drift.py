@@ -11,7 +11,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
 from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, verb
 from judge_eval.cli.printing.safe_output import remark
-from judge_eval.ranges import check_ranges
+from judge_eval.settings import check_ranges
 
 
 @verb

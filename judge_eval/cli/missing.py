@@ -12,7 +12,7 @@ from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
 from judge_eval.cli.printing.error_messages import INCOMPLETE, advise_resume, close, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import RANGES, Range
+from judge_eval.settings import RANGES, Range
 
 
 @verb

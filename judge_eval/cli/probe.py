@@ -12,7 +12,7 @@ from judge_eval.cli.flags.judging import WhoJudges
 from judge_eval.cli.printing.error_messages import GATE, verb
 from judge_eval.cli.printing.safe_output import complain, remark
 from judge_eval.errors import ConfigError, UnknownNameError
-from judge_eval.ranges import RANGES, Range
+from judge_eval.settings import RANGES, Range
 
 
 @verb

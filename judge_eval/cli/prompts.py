@@ -8,7 +8,7 @@ import typer
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import tell, tell_lines
 from judge_eval.errors import ConfigError
-from judge_eval.user_text import prompt_name
+from judge_eval.safe_text import prompt_name
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 

@@ -58,8 +58,7 @@ def report(
     judge-eval report label:main label:a label:b --by tag -o matrix.html
     """
     from judge_eval.compare.compare import compare
-    from judge_eval.compare.gate import check_gates
-    from judge_eval.compare.gate_limit import gated_metrics
+    from judge_eval.compare.gate import check_gates, gated_metrics
     from judge_eval.errors import ConfigError
     from judge_eval.pages.page import PageSettings
     from judge_eval.pages.report import page_report, save_page, store_at

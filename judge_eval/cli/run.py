@@ -81,7 +81,6 @@ def run(
             done = evaluator.evaluate(
                 path, watch=watch, driver=running.driver(evaluator), retriever=search, **kept, **selected
             )
-            keeping.write_parts(done)
         earlier = done.manifest.tally.calls - evaluator.stack.counts().calls if running.engine == "local" else 0
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:

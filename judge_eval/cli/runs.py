@@ -69,7 +69,6 @@ def list_runs(
 def merge_(
     run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
     keeping: Annotated[KeepingFlags, MADE],
-    partial: Annotated[bool, "Merge the shards that exist; the others can be merged with the result later."] = False,
     json_: Json = False,
 ) -> None:
     """Merge the runs of all shards into the run that one machine would have made.
@@ -84,8 +83,7 @@ def merge_(
     keeping.check()
     with written(keeping.out, remark):
         folders = [keeping.find(name, remark) for name in run]
-        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
-        keeping.write_parts(merged)
+        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags)
     summary(merged, json_, keeping.page(merged))
 
 
@@ -167,7 +165,6 @@ def import_(
             tags=kept.tags,
             **replace(selection, name=name, reader=replace(reading, relevant=numbers.relevant)).keywords(),
         )
-        keeping.write_parts(done)
     from judge_eval.views.run_remarks import incomplete_line
 
     fault = incomplete_line(done.manifest, running.max_failures)
@@ -239,22 +236,6 @@ def labels_(
     else:
         export.write_text(output, labels_text(labels, csv=output.suffix.lower() == ".csv"))
         remark(f"{counted(len(labels), 'label')} in {output}")
-
-
-@app.command("columnar")
-@verb
-def columnar_(chosen: OneRun) -> None:
-    """Write Parquet parts beside a run's results, as `run --columnar` does.
-
-    Example:
-    judge-eval runs columnar latest
-    """
-    from judge_eval.runs.columns.parquet import write_parts
-    from judge_eval.runs.keeping.mirror import written
-
-    with written(chosen.out, remark):
-        for path in write_parts(chosen.loaded(remark)):
-            tell(path)
 
 
 @app.command("push")

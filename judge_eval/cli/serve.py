@@ -55,7 +55,7 @@ def serve(
         raise ConfigError(f"{shown(out)}: a server needs a local folder; use `runs pull` first")
     under: dict[str, float] = {}
     if gates.has_limits:
-        from judge_eval.compare.gate_limit import gate_limits
+        from judge_eval.compare.gate import gate_limits
 
         under = {limit.metric: limit.value for limit in gate_limits(gates)}
     drawn = None if sample is None else read_sample(sample)

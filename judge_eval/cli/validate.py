@@ -12,8 +12,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.data.options import ReadOptions
-from judge_eval.safe_text import counted, one_line
-from judge_eval.user_text import prompt_name
+from judge_eval.safe_text import counted, one_line, prompt_name
 from judge_eval.views.tones import BAD, GOOD
 
 _ASKS = without("model", "judge", "evidence", "blank", "confidence", "repeat", "vote")

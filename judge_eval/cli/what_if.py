@@ -57,7 +57,7 @@ def what_if(
     """
     from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
     from judge_eval.cli.printing.progress import show_plan, watching
-    from judge_eval.pools.cutting import cut_by_score
+    from judge_eval.pools.fitting import cut_by_score
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.comparison import TERMINAL_TRACES
     from judge_eval.views.pool import cut_sentence, sweep_view
@@ -90,7 +90,6 @@ def what_if(
         evaluator.watch = opened.enter_context(watching(json_))
         opened.enter_context(written(keeping.out, remark))
         made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
-        keeping.write_parts(made)
     if json_:
         give_json(made.manifest.model_dump_json(indent=2))
     else:

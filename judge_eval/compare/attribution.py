@@ -16,15 +16,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.changes import Moved
+from judge_eval.compare.changes import Moved, Pairing
 from judge_eval.compare.comparison import Attribution, Difference, DifferencePart
-from judge_eval.compare.pairing import Pairing
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import DEDUP, ends
 from judge_eval.metrics.table import MISSING
-from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, cluster_codes, find_ids
+from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, cluster_codes, find_ids, occurrences
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace
@@ -153,7 +152,7 @@ class _Lists:
         names, codes = np.unique(np.concatenate(texts), return_inverse=True)
         keys = np.concatenate([rows for rows, _, _ in chunks]) * len(names) + codes.reshape(-1)
         parts = keys[: len(texts[0])], keys[len(texts[0]) :]
-        times = [_times(part) for part in parts]
+        times = [occurrences(part) for part in parts]
         most = 1 + max(int(part.max(initial=0)) for part in times)
         parts = parts[0] * most + times[0], parts[1] * most + times[1]
         grades = [
@@ -185,15 +184,6 @@ def _grades_again(pairing: Pairing, again: VerdictTable, keys: Ints, names: Hash
     known = (pair[rows] >= 0) & (names[code] == again.passages) & (again.grades >= 0)
     graded = dict(zip((pair[rows] * len(names) + code)[known].tolist(), again.grades[known].tolist(), strict=True))
     return np.array([graded.get(key, -1) for key in keys.tolist()], dtype=np.int64)
-
-
-def _times(keys: Ints) -> Ints:
-    """Return of each key how often it stood before."""
-    order = np.argsort(keys, kind="stable")
-    begins = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0)[: len(keys)])
-    times = np.empty(len(keys), dtype=np.int64)
-    times[order] = np.arange(len(keys)) - np.repeat(begins, np.diff(np.append(begins, len(keys))))
-    return times
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,35 +1,265 @@
-"""What changed in a trace between two runs."""
+"""Two runs brought together: which traces are one, what changed in each, which claims were won and lost."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.comparison import Change, Flip, TraceChange
+from judge_eval.compare.comparison import Change, ClaimChange, ClaimsMoved, Flip, ShareMoved, TraceChange
 from judge_eval.compare.evidence_of_both import PairsRead, read_pairs
-from judge_eval.compare.moved_claims import (
-    ClaimChange,
-    ClaimsMoved,
-    ListClaims,
-    ReadClaims,
-    claim_changes,
-    moved_claims,
-)
-from judge_eval.compare.pairing import Pairing, pair_traces
 from judge_eval.metrics import Metric
 from judge_eval.metrics.ragged import offsets_of
+from judge_eval.metrics.words import WordCounts
+from judge_eval.note import MOST_NAMED
 from judge_eval.runs.columns.cuts import SAME_CUT, Cuts, cuts_between
-from judge_eval.runs.columns.table_reader import light_results
-from judge_eval.runs.columns.verdict_table import Places, VerdictTable, passage_number
+from judge_eval.runs.columns.verdict_table import (
+    Places,
+    VerdictTable,
+    cluster_codes,
+    find_ids,
+    light_results,
+    passage_number,
+    stated_once,
+)
+from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims, known_metric
+from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims, known_metric, opened
 from judge_eval.runs.scoring.evidence import Evidence
-from judge_eval.runs.scoring.rescore import opened
 from judge_eval.safe_text import shortened
+from judge_eval.stats import mean_interval
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Which traces two runs have in common, all told by their places in the runs' columns."""
+
+    first: VerdictTable
+    second: VerdictTable
+    a: Places
+    """Of each pair, the place in the first run."""
+    b: Places
+    """And in the second."""
+    only_first: Places
+    only_second: Places
+    other_question: Places
+    """Places in the first run whose id stands for another question in the second; those are not paired."""
+    unanswerable: int = 0
+    """How many pairs are left out because nothing answers the question, as one of the runs says."""
+    flags_differ: int = 0
+    """In how many of these the other run says nothing of the kind."""
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    @property
+    def same_searches(self) -> NDArray[np.bool_]:
+        """Which pairs were searched in the same words, shape (pairs,)."""
+        same: NDArray[np.bool_] = self.first.searches[self.a] == self.second.searches[self.b]
+        return same
+
+    def values(self, column: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return a metric's scores of both runs, shape (pairs,) each; NaN where there is none."""
+        return self.first.scores[self.a, column], self.second.scores[self.b, column]
+
+
+def pair_traces(first: VerdictTable, second: VerdictTable) -> Pairing:
+    """Pair traces by id where they ask the same; what is left, by what it asks."""
+    # An id that was made from a trace's content changes with its chunks, so a trace without a partner of its
+    # id is paired with the one that asks the same question for the same reference, where there is just one.
+    partner = find_ids(first.ids, second.ids)
+    there = np.flatnonzero(partner >= 0)
+    same = first.questions[there] == second.questions[partner[there]]
+    a, b = there[same], partner[there[same]]
+    other = there[~same]
+    left = np.flatnonzero(partner < 0)
+    free = np.ones(len(second), dtype=bool)
+    free[partner[there]] = False
+    open_second = np.flatnonzero(free)
+    if left.size and open_second.size:
+        more_a, more_b = _by_question(first, second, left, open_second)
+        a, b = np.concatenate([a, more_a]), np.concatenate([b, more_b])
+        left = left[~np.isin(left, more_a)]
+        open_second = open_second[~np.isin(open_second, more_b)]
+    here, there_too = first.unanswerable[a], second.unanswerable[b]
+    out = here | there_too
+    left = left[~first.unanswerable[left]]
+    open_second = open_second[~second.unanswerable[open_second]]
+    counts = int(out.sum()), int((here != there_too).sum())
+    return Pairing(first, second, a[~out], b[~out], left, open_second, other, *counts)
+
+
+def _by_question(first: VerdictTable, second: VerdictTable, left: Places, free: Places) -> tuple[Places, Places]:
+    first_questions, of_left = stated_once(first.questions[left])
+    second_questions, of_free = stated_once(second.questions[free])
+    _, at_left, at_free = np.intersect1d(first_questions, second_questions, assume_unique=True, return_indices=True)
+    rows, partners = left[of_left[at_left]], free[of_free[at_free]]
+    order = np.argsort(rows)
+    return rows[order], partners[order]
+
+
+_COUNTED: Final = (
+    "lost", "won", "lost_vital", "won_vital", "covered", "missed", "unknown", "unpaired", "not_judged",
+)  # fmt: skip
+_SHARES = (-1.0, 1.0)
+"""How far a claim can move: from covered to not, or the other way."""
+NAMED_CLAIMS = 200
+"""How many claims that were won or lost a comparison names of each candidate; the counts are of all."""
+
+
+class ListClaims(NamedTuple):
+    """After how many words the lists of a run show the evidence of both runs for each claim."""
+
+    starts: Places
+    """Where the claims of each trace begin."""
+    full: WordCounts
+    """Of each claim, infinite if never."""
+    possible: WordCounts
+    """The least that it could be, whatever failed verdicts would have said."""
+
+
+class ReadClaims(NamedTuple):
+    """Where two runs read claims, pair by pair."""
+
+    words: int
+    """A claim is covered if it is read within so many."""
+    before: ListClaims
+    after: ListClaims
+
+    def at(self, pair: int, *places: int) -> tuple[str, tuple[int | None, int | None]]:
+        """Return what became of a claim, at these places of both references, and after how many words it is read."""
+        covered, read = list[bool | None](), list[int | None]()
+        for side, place in zip((self.before, self.after), places, strict=True):
+            at = side.starts[pair] + place
+            sure, possible = side.full[at] <= self.words, side.possible[at] <= self.words
+            covered.append(bool(sure) if sure == possible else None)
+            read.append(int(side.full[at]) if np.isfinite(side.full[at]) else None)
+        return _claim_kind(covered[0], covered[1]), (read[0], read[1])
+
+
+def moved_claims(
+    pairing: Pairing, before: Run, after: Run, candidate: int, read: ReadClaims | None = None
+) -> tuple[ClaimsMoved | None, NDArray[np.int64]]:
+    """Hold the claims of common traces against each other; a claim is the same where id and text are.
+
+    A claim is covered by a chunk that supports it or, if `read` says where claims are read, by words of either list.
+    """
+    # Returns also the places of the pairs in which a claim was won or lost; None if no pair was judged by claims.
+    counts = Counter[str]()
+    changes: list[ClaimChange] = []
+    known: list[tuple[int, bool, bool]] = []
+    differing: list[str] = []
+    by_claims, nowhere = False, np.empty(0, dtype=np.int64)
+    pairs = zip(before.results_at(pairing.a), after.results_at(pairing.b), strict=True)
+    for place, (old, new) in enumerate(pairs):
+        if old.claims is None and new.claims is None:
+            if not by_claims and all(any(o.kind == "verdict" for o in r.outcomes) for r in (old, new)):
+                return None, nowhere  # judged, and not by claims: so are the others
+            continue
+        by_claims = True
+        if old.claims is None or new.claims is None:
+            counts["not_judged"] += 1
+            continue
+        names = [{(claim.id, claim.text) for claim in side.claims} for side in (old.claims, new.claims)]
+        counts["unpaired"] += len(names[0] ^ names[1])
+        words = [[(claim.text, claim.vital) for claim in side.claims] for side in (old.claims, new.claims)]
+        if words[0] != words[1]:
+            differing.append(new.trace_id)
+        order = [[(claim.id, claim.text) for claim in side.claims] for side in (old.claims, new.claims)]
+        for claim, now in paired_claims(old, new):
+            kind, at = _kind_by_chunks(claim, now), None
+            if read is not None:
+                key = claim.claim.id, claim.claim.text
+                kind, at = read.at(place, *(side.index(key) for side in order))
+            counts[kind] += 1
+            if kind != "unknown":
+                known.append((place, kind in ("covered", "lost"), kind in ("covered", "won")))
+            if kind in ("lost", "won"):
+                counts[f"{kind}_vital"] += claim.claim.vital
+            if (change := change_of_claim(old, claim, now, kind)) is not None:
+                changes.append(change.replace(read=at))
+    if not by_claims:
+        return None, nowhere
+    moved = ClaimsMoved(
+        candidate=candidate,
+        words=None if read is None else read.words,
+        changes=tuple(worst_first(changes)[:NAMED_CLAIMS]),
+        share=_share(pairing, known),
+        differing=len(differing),
+        differing_traces=tuple(differing[:MOST_NAMED]),
+        **{name: counts[name] for name in _COUNTED},
+    )
+    return moved, np.unique([place for place, was, now in known if was != now]).astype(np.int64)
+
+
+def _share(pairing: Pairing, known: list[tuple[int, bool, bool]]) -> ShareMoved | None:
+    if not known:
+        return None
+    places, before, after = (np.array(column) for column in zip(*known, strict=True))
+    codes = cluster_codes(pairing.first.clusters[pairing.a])
+    clusters = places if codes is None else np.array(codes)[places]
+    moved = after.astype(np.float64) - before
+    span = mean_interval(moved, clusters=clusters.tolist(), limits=_SHARES).interval
+    return ShareMoved(
+        before=float(before.mean()),
+        after=float(after.mean()),
+        difference=float(moved.mean()),
+        interval=span,
+        method=None if span is None else span.method,
+        clusters=len(np.unique(clusters)),
+    )
+
+
+def claim_changes(old: TraceResult, new: TraceResult) -> list[ClaimChange]:
+    """Describe the claims of a trace that were won or lost, the worst first."""
+    pairs = paired_claims(old, new)
+    changes = (change_of_claim(old, was, now, _kind_by_chunks(was, now)) for was, now in pairs)
+    return worst_first([change for change in changes if change is not None])
+
+
+def paired_claims(old: TraceResult, new: TraceResult) -> Iterator[tuple[JudgedClaim, JudgedClaim]]:
+    """Yield the claims that a trace has in two runs, in the baseline's order."""
+    there = {(o.claim.id, o.claim.text): o for o in judged_claims(new.claims, new.outcomes) or ()}
+    for was in judged_claims(old.claims, old.outcomes) or ():
+        if (now := there.get((was.claim.id, was.claim.text))) is not None:
+            yield was, now
+
+
+def change_of_claim(old: TraceResult, was: JudgedClaim, now: JudgedClaim, kind: str) -> ClaimChange | None:
+    """Describe a claim that was won or lost; None of others."""
+    if kind not in ("lost", "won"):
+        return None
+    return ClaimChange(
+        trace_id=old.trace_id,
+        query=shortened(old.trace.query, 120),
+        text=was.claim.text,
+        vital=was.claim.vital,
+        kind="lost" if kind == "lost" else "won",
+        before=was.signs,
+        after=now.signs,
+    )
+
+
+def worst_first(changes: list[ClaimChange]) -> list[ClaimChange]:
+    """Put claims in order: lost ones before won ones, of each the vital ones first."""
+    return sorted(changes, key=lambda change: (change.kind != "lost", not change.vital))
+
+
+def _kind_by_chunks(was: JudgedClaim, now: JudgedClaim) -> str:
+    before, after = (None if each.cover == "unknown" else each.cover == "covered" for each in (was, now))
+    return _claim_kind(before, after)
+
+
+def _claim_kind(before: bool | None, after: bool | None) -> str:
+    if before is None or after is None:
+        return "unknown"
+    if before == after:
+        return "covered" if before else "missed"
+    return "lost" if before else "won"
+
 
 T = TypeVar("T", bound=Hashable)
 Kinds: TypeAlias = NDArray[np.int8]
@@ -291,7 +521,7 @@ def _with_words(moved: Moved, runs: tuple[Run, Run], metrics: list[Metric], name
     places = moved.pairing.a, moved.pairing.b
     by_claims = all(_judged_by_claims(run, at) for run, at in zip(runs, places, strict=True))
     wanted: list[Evidence] = [each.spec.evidence for each in metrics if each.spec.evidence is not None]
-    read = read_pairs(runs, moved.pairing, wanted or ["of claims" if by_claims else "any"])
+    read = read_pairs(runs, places, wanted or ["of claims" if by_claims else "any"])
     if not metrics and read.budget and read.quoted:
         metrics = [Metric("ClaimRecall" if by_claims else "HitRate", words=read.budget)]
         names = (str(metrics[0]), *names)

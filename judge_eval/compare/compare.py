@@ -1,35 +1,48 @@
-"""Comparing runs on the traces they have in common."""
+"""Comparing runs on the traces they have in common: differences of metrics, over all traces and by slice."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.attribution import attributions, chunks_to_ask
-from judge_eval.compare.changes import Moved, changes, counts_of, moved_between, words_metric
-from judge_eval.compare.comparison import Comparison, Difference, Opening, PairOfRuns, RunRef, TraceChange
+from judge_eval.compare.changes import Moved, Pairing, changes, counts_of, moved_between, words_metric
+from judge_eval.compare.comparison import (
+    MOST_MOVERS,
+    Comparison,
+    Difference,
+    Opening,
+    PairOfRuns,
+    RunRef,
+    SliceDifference,
+    TraceChange,
+    WordingSplit,
+)
 from judge_eval.compare.cuts_found import cuts_found
-from judge_eval.compare.differences import difference_record, limited_slices, paired_difference, slices_between
-from judge_eval.compare.gate_limit import gate_limits
+from judge_eval.compare.gate import LEAST_SLICE, Limit, gate_limits
 from judge_eval.compare.options import Gates
-from judge_eval.compare.pairing import Pairing
 from judge_eval.compare.wording import wording_splits
 from judge_eval.digest import short
-from judge_eval.errors import RunError
+from judge_eval.errors import ConfigError, RunError, advise
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.note import MOST_NAMED, Note, NoteKind, unsliced, without_claims
 from judge_eval.registry import stages_of
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_codes
+from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_codes, verdict_table
 from judge_eval.runs.folder.describing import judge_differences, judges_in_words
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import limits_of, main_metric
+from judge_eval.runs.scoring.aggregate import compare_columns, less_is_better, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.runs.scoring.slices import FEWEST, LEAST_DIFFERENCE, SliceFigure, SliceTest, corrected_slices, slices_of
 from judge_eval.schema import Trace
-from judge_eval.stats import PairedComparison, compare_paired, holm
+from judge_eval.stats import PairedComparison, holm
+from judge_eval.stats.distributions import normal_cdf
+from judge_eval.stats.figure import named_fields
+from judge_eval.stats.sampling import minimal_detectable_difference
 
 MANY_FAILED = 0.01
 """From this share of failed verdicts on, they are a warning; below it a note, since intervals cover what they cost."""
@@ -152,7 +165,11 @@ def weigh(
         undefined = dict(zip(each.pairing.first.metrics, counts, strict=True))
         notes += without_claims("not compared", undefined, place)
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
-    cuts = (cuts_found(place, each, (baseline, candidates[place - 1])) for place, each in enumerate(moved, 1))
+    cuts = tuple(
+        cuts_found(place, each, (baseline, candidates[place - 1]))
+        for place, each in enumerate(moved, 1)
+        if each.read is not None or each.cuts.perhaps
+    )
     differences = tuple(
         difference_record(name, place, test, moved[place - 1], next(corrected))
         for place, name, test in tested
@@ -182,8 +199,10 @@ def weigh(
             again if place == 1 else None,
         )
     )
-    wordings, changed_retriever = wording_splits(baseline, candidates, moved, differences)
-    notes += changed_retriever
+    wordings: tuple[WordingSplit, ...] = ()
+    if not all(each.pairing.same_searches.all() for each in moved):
+        wordings, changed_retriever = wording_splits(baseline, candidates, moved, differences)
+        notes += changed_retriever
     return Comparison(
         runs=refs,
         warnings=tuple(warnings),
@@ -195,7 +214,7 @@ def weigh(
         differences=differences,
         attributions=split,
         pairs=tuple(_all_pairs(moved)) if len(candidates) > 1 else (),
-        cuts=tuple(each for each in cuts if each is not None),
+        cuts=cuts,
         wordings=wordings,
         changed=tuple(counts_of(each.kinds) for each in moved),
         traces=tuple(traces),
@@ -221,26 +240,17 @@ def _all_pairs(moved: Sequence[Moved]) -> list[PairOfRuns]:
     for column, name in enumerate(moved[0].pairing.first.metrics):
         if words_metric(name) is not None:  # with the evidence of each pair a run has another value in each
             continue
-        sides = [(moved[0].before, pairings[0].a[common])]
-        sides += [(each.after, at[common]) for each, at in zip(moved, partners, strict=True)]
-        value, low, high = (
-            np.array([getattr(filled, end)[rows, column] for filled, rows in sides]) for end in ("value", "low", "high")
-        )
-        known = ~np.isnan(value).any(axis=0)
-        if not known.any():
+        sides = [moved[0].before.at(pairings[0].a[common], column)]
+        sides += [each.after.at(at[common], column) for each, at in zip(moved, partners, strict=True)]
+        known = np.flatnonzero(~np.any([np.isnan(side.value) for side in sides], axis=0))
+        if not known.size:
             continue
-        value, low, high = value[:, known], low[:, known], high[:, known]
+        sides = [side.at(known) for side in sides]
         clusters = cluster_codes(pairings[0].first.clusters[pairings[0].a[common][known]])
-        tests: dict[tuple[int, int], PairedComparison] = {}
-        for i, j in combinations(range(len(sides)), 2):
-            tests[i, j] = compare_paired(
-                value[i],
-                value[j],
-                ends=((low[i], high[i]), (low[j], high[j])),
-                clusters=clusters,
-                limits=limits_of(name, low[i], high[i], low[j], high[j]),
-                planning=False,
-            )
+        tests = {
+            (i, j): compare_columns(name, sides[i], sides[j], clusters, planning=False)
+            for i, j in combinations(range(len(sides)), 2)
+        }
         adjusted = holm([test.p for test in tests.values()])
         out += [
             PairOfRuns(metric=name, first=i, second=j, difference=test.difference, p=p)
@@ -329,3 +339,178 @@ def _median(ranks: NDArray[np.int64]) -> int | None:
     ordered = np.sort(np.where(ranks == 0, _NONE, ranks))
     middle = int(ordered[(len(ordered) - 1) // 2])
     return None if middle == _NONE else middle
+
+
+MOST_VALUES: Final = 20
+"""A kind of slices with more values, such as addresses, is not shown if nobody asked for it."""
+
+
+def paired_difference(
+    moved: Moved, column: int, *, comparisons: int = 1, level: float = 0.95, planning: bool = True
+) -> PairedComparison | None:
+    """Compare two runs by a metric; None if no trace has a value in both. The options are those of `compare_paired`."""
+    pairing, sides = moved.pairing, moved.columns(column)
+    both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
+    if not both.size:
+        return None
+    before, after = (side.at(both) for side in sides)
+    clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
+    name, options = pairing.first.metrics[column], {"comparisons": comparisons, "level": level, "planning": planning}
+    return compare_columns(name, before, after, clusters, **options)
+
+
+def difference_record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
+    """Return the record of a candidate's difference, with its adjusted p."""
+    values = named_fields(test)
+    if fewer := less_is_better(metric):
+        values |= {"wins": test.losses, "losses": test.wins}
+    undefined = int(moved.undefined[moved.pairing.first.metrics.index(metric)].sum())
+    return Difference(
+        metric=metric,
+        candidate=place,
+        n_excluded=len(moved.pairing) - test.n - undefined,
+        n_undefined=undefined,
+        method=test.interval.method if test.interval else None,
+        p_holm=adjusted,
+        less_is_better=fewer,
+        **values,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """A slice of the traces that two runs have in common."""
+
+    by: SliceBy
+    name: str
+    inside: NDArray[np.bool_]
+    """Which of the pairs are in it."""
+    same: list[str] = field(default_factory=list)
+    """Slices of the same traces under other names: `language en`."""
+
+
+def slices_of_pairs(moved: Moved, by: Sequence[SliceBy], *, every: bool = True) -> list[Slice]:
+    """Return the slices of the baseline's traces, the same traces once; a slice of all traces is none.
+
+    Args:
+        moved: The two runs.
+        by: The kinds.
+        every: Whether kinds with more than `MOST_VALUES` slices are taken too.
+    """
+    paired = moved.pairing.first.at(moved.pairing.a)
+    known: dict[bytes, Slice] = {}
+    for kind in dict.fromkeys(by):
+        made = slices_of(paired, kind)
+        names = made.names
+        for name in names if every or len(names) <= MOST_VALUES else ():
+            inside = made.inside(name)
+            if (earlier := known.get(inside.tobytes())) is not None:
+                earlier.same.append(f"{kind} {name}")
+            elif not inside.all():
+                known[inside.tobytes()] = Slice(kind, name, inside)
+    return list(known.values())
+
+
+def slices_between(
+    candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy], *, every: bool = True
+) -> list[SliceFigure]:
+    """Test the change of every metric in each slice of the baseline's traces, as that of all traces is tested.
+
+    The metric that is looked at first comes first; of each the slices with the greatest loss. See `slices_of_pairs`.
+    """
+    tests: list[SliceTest] = []
+    names = list(dict.fromkeys(name for moved in moves for name in moved.compared))
+    lead = main_metric(names)
+    for name in sorted(names, key=lambda name: name != lead):
+        for run, moved in zip(candidates, moves, strict=True):
+            if name not in moved.compared:
+                continue
+            figure = f"{name}, {run.name}" if len(candidates) > 1 else name
+            made = list(_tests(figure, name, moved, slices_of_pairs(moved, by, every=every)))
+            sign = -1.0 if less_is_better(name) else 1.0
+            tests += sorted(made, key=lambda test: sign * (test[0].difference or 0.0))
+    return corrected_slices(tests)
+
+
+def _tests(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> Iterator[SliceTest]:
+    column = moved.pairing.first.metrics.index(metric)
+    for each in slices:
+        part = moved.at(np.flatnonzero(each.inside))
+        test = paired_difference(part, column, planning=False)
+        if test is None:
+            continue
+        d = difference_record(metric, 1, test, part, test.p)
+        interval = None if d.interval is None else (d.interval.low, d.interval.high)
+        error = d.standard_error
+        blind = error is None or minimal_detectable_difference(error, (d.clusters or d.n) - 1) > LEAST_DIFFERENCE
+        verdict = "cannot say" if blind or d.n < FEWEST else "no difference seen"
+        made = SliceFigure(
+            by=each.by, name=each.name, same=tuple(each.same), figure=figure, n=d.n, mean=d.difference,
+            difference=d.difference, interval=interval, wins=d.wins, losses=d.losses, verdict=verdict,
+        )  # fmt: skip
+        yield made, None if interval is None else d.p
+
+
+def limited_slices(runs: Sequence[Run], moves: Sequence[Moved], limits: Sequence[Limit]) -> Iterator[SliceDifference]:
+    """Yield the differences in the slices that limits are on, of each candidate.
+
+    Args:
+        runs: The baseline and the candidates, scored by the metrics.
+        moves: The baseline and each candidate brought together.
+        limits: The limits; those on all traces are left out.
+
+    Raises:
+        ConfigError: There is no such slice.
+    """
+    wanted = dict.fromkeys((limit.metric, limit.by, limit.name, limit.value) for limit in limits if limit.by)
+    seen = set[tuple[object, ...]]()  # a slice may be limited alone and with each of its kind
+    for place, moved in enumerate(moves, 1):
+        for metric, by, name, limit in wanted:
+            assert by is not None
+            if metric not in moved.compared:
+                continue
+            column = moved.pairing.first.metrics.index(metric)
+            made = slices_of(moved.pairing.first.at(moved.pairing.a), by)
+            if name is not None and name not in made.names:
+                advice = advise(name, made.names)
+                raise ConfigError(f"{metric}[{by}={name}]: no trace of the comparison has it; {advice}")
+            for each in made.names if name is None else [name]:
+                if (key := (place, metric, by, each, limit)) in seen:
+                    continue
+                seen.add(key)
+                part = moved.at(np.flatnonzero(made.inside(each)))
+                test = paired_difference(part, column, planning=False)
+                if test is None:
+                    continue
+                d = difference_record(metric, place, test, part, test.p)
+                movers: list[TraceChange] = []
+                if d.lost[0] > limit:
+                    before, after, sign = runs[0], runs[place], 1.0 if d.less_is_better else -1.0
+                    moving = changes(part.pairing, part.kinds, before, after, place, len(part.pairing))
+                    lost = [m for m in moving if sign * m.differences.get(metric, 0.0) > 0]
+                    movers = sorted(lost, key=lambda m: -sign * m.differences[metric])[:MOST_MOVERS]
+                p_lost = None
+                if (d.clusters or d.n) >= LEAST_SLICE and d.lost[1] is not None:
+                    p_lost = _p_lost(part, column, limit)
+                yield SliceDifference(
+                    **named_fields(d), by=by, name=each, limit=limit, p_lost=p_lost, movers=tuple(movers)
+                )
+
+
+def _p_lost(moved: Moved, column: int, limit: float) -> float:
+    """Return the one-sided p of no greater loss than the limit: 1 less the level whose bound is the limit."""
+    metric = moved.pairing.first.metrics[column]
+
+    def beyond(z: float) -> float:
+        test = paired_difference(moved, column, level=normal_cdf(z), planning=False)
+        assert test is not None
+        least = test.lower if less_is_better(metric) else None if test.upper is None else -test.upper
+        return -math.inf if least is None else least - limit
+
+    low, high = 0.0, 6.0
+    if beyond(low) <= 0:
+        return 0.5
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(middle) > 0 else (low, middle)
+    return 1 - normal_cdf(low)

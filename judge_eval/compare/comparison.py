@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from judge_eval.compare.moved_claims import ClaimsMoved
 from judge_eval.note import Note
 from judge_eval.record import Record, Shown
 from judge_eval.runs.folder.records import FORMAT, Aggregate, SliceBy, name_of
@@ -261,6 +260,70 @@ class TraceChange(Record):
     claims_lost: int = 0
     """Claims that are covered in the baseline alone."""
     claims_won: int = 0
+
+
+class ClaimChange(Record):
+    """A claim of one trace that is covered in one of two runs alone."""
+
+    trace_id: str
+    """In the baseline."""
+    query: str
+    """The question, shortened."""
+    text: str
+    vital: bool
+    kind: Literal["lost", "won"]
+    """Lost: covered in the baseline alone; won: in the candidate alone."""
+    before: str
+    """What the baseline's chunks say of it, a sign a rank, as `JudgedClaim.signs` draws them."""
+    after: str
+    read: tuple[int | None, int | None] | None = None
+    """After how many words of either list its evidence has been read, None if never; None if the cuts are the same."""
+
+
+class ShareMoved(Record):
+    """The share of the claims known in both runs that is covered in each, over all common traces."""
+
+    before: float
+    after: float
+    difference: float
+    """After minus before: what was won less what was lost, over the claims."""
+    interval: tuple[float, float] | None = None
+    """95% of the difference, by whole traces or clusters of them; None under two of these."""
+    method: str | None = None
+    clusters: int
+    """How many traces, or clusters of traces, the claims are of."""
+
+
+class ClaimsMoved(Record):
+    """The claims of the common traces in the baseline and in one candidate."""
+
+    candidate: int = Field(ge=1)
+    """Its place in `Comparison.runs`."""
+    lost: int
+    won: int
+    lost_vital: int
+    won_vital: int
+    covered: int
+    """Covered in both."""
+    missed: int
+    """Covered in neither."""
+    unknown: int
+    """A missing verdict leaves it open in one of them; neither won nor lost."""
+    unpaired: int
+    """In one of the two references' claims alone, where both traces were judged by claims."""
+    not_judged: int = 0
+    """Common traces that one of the runs could not judge by claims."""
+    differing: int = 0
+    """Common traces whose claims are not the same in both runs, in words or in what is vital."""
+    differing_traces: tuple[str, ...] = ()
+    """The ids of the first of them."""
+    share: ShareMoved | None = None
+    """None where no claim is known in both."""
+    words: int | None = None
+    """Within how many words of a list a claim must be read, with the evidence of both runs, to be covered; None if the
+    documents are cut alike, so that a chunk that supports it covers it."""
+    changes: tuple[ClaimChange, ...] = ()
+    """Lost ones first, vital ones before others; at most `NAMED_CLAIMS`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,16 +14,15 @@ from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.validation import VALIDATION, ValidationTable
-from judge_eval.runs.scoring.aggregate import FilledColumn, main_metric
+from judge_eval.runs.scoring.aggregate import FilledColumn, compare_columns, main_metric
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.stats import compare_paired
 
 FEWEST_LABELS = 10
 """Of so many labelled irrelevant chunks it is counted how many the judge found relevant."""
 
 
-def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound | None:
-    """Return how a candidate's documents are cut; None if as the baseline's, and no metric counts words.
+def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound:
+    """Return how a candidate's documents are cut, if not as the baseline's, or if a metric counts words.
 
     Args:
         place: The candidate's place in the comparison.
@@ -31,8 +30,6 @@ def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound | N
         runs: Both runs, whose people's labels are read.
     """
     cuts, read, names = moved.cuts, moved.read, moved.pairing.first.metrics
-    if read is None and not cuts.perhaps:
-        return None
     plain = CutsFound(
         candidate=place,
         differ=cuts.differ,
@@ -109,14 +106,8 @@ def _curve(moved: Moved, read: PairsRead, metric: Metric) -> Iterator[ReadPoint]
         if not both.size:
             continue
         before, after = (side.at(both) for side in sides)
-        test = compare_paired(
-            before.value,
-            after.value,
-            ends=((before.low, before.high), (after.low, after.high)),
-            clusters=None if clusters is None else [clusters[row] for row in both.tolist()],
-            limits=(0.0, 1.0),
-            planning=False,
-        )
+        codes = None if clusters is None else [clusters[row] for row in both.tolist()]
+        test = compare_columns(str(metric), before, after, codes, planning=False)
         span = None if test.interval is None else (test.interval.low, test.interval.high)
         means = {"baseline": test.baseline_mean, "candidate": test.candidate_mean, "difference": test.difference}
         yield ReadPoint(words=words, interval=span, **means)

@@ -10,14 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.pairing import Pairing
 from judge_eval.errors import MetricError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric
 from judge_eval.metrics.bounds import Bounds
 from judge_eval.metrics.claim_table import NOBODY_KNOWS, UNASKED
 from judge_eval.metrics.words import EvidenceRead, grams
 from judge_eval.quotes import SHORTEST
-from judge_eval.runs.columns.table_reader import AnyResult, light_results
+from judge_eval.runs.columns.verdict_table import AnyResult, Places, light_results
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn
 from judge_eval.runs.scoring.evidence import Evidence, ShownList, read_evidence
@@ -108,12 +107,12 @@ def common_budget(*runs: NDArray[np.int64]) -> int:
     return int(max((step for step in steps if step <= least and step == int(step)), default=0))
 
 
-def read_pairs(runs: tuple[Run, Run], pairing: Pairing, wanted: Sequence[Evidence]) -> PairsRead:
+def read_pairs(runs: tuple[Run, Run], places: tuple[Places, Places], wanted: Sequence[Evidence]) -> PairsRead:
     """Read the common traces of two runs word by word.
 
     Args:
         runs: Both runs.
-        pairing: Their common traces.
+        places: Where their common traces are in each.
         wanted: Which evidence metrics ask for.
 
     Raises:
@@ -121,9 +120,9 @@ def read_pairs(runs: tuple[Run, Run], pairing: Pairing, wanted: Sequence[Evidenc
     """
     scales = scale_of(runs[0]), scale_of(runs[1])
     same_scale = scales[0] == scales[1]
-    step = 1 + len(pairing) // OVERLAPS_READ
+    step = 1 + len(places[0]) // OVERLAPS_READ
     sides = [_SideBuilder(run, wanted, step) for run in runs]
-    results = zip(light_results(runs[0], pairing.a), light_results(runs[1], pairing.b), strict=True)
+    results = zip(*(light_results(run, at) for run, at in zip(runs, places, strict=True)), strict=True)
     same = list[bool]()
     while block := list(islice(results, _BLOCK)):
         lists = [side.take([pair[place] for pair in block]) for place, side in enumerate(sides)]

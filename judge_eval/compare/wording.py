@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.changes import Moved, words_metric
+from judge_eval.compare.changes import Moved, Pairing, words_metric
 from judge_eval.compare.comparison import Difference, WordingAgainst, WordingSplit
-from judge_eval.compare.pairing import Pairing
 from judge_eval.note import Note
 from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.describing import judge_differences
@@ -32,7 +31,7 @@ def wording_splits(
     places, notes = list[int](), list[Note]()
     for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1):
         pairing = each.pairing
-        alike = pairing.first.searches[pairing.a] == pairing.second.searches[pairing.b]
+        alike = pairing.same_searches
         if alike.all() or each.cuts.differ or judge_differences(baseline.manifest, run.manifest):
             continue
         if others := int(_other_lists(pairing, np.flatnonzero(alike)).sum()):

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated, TypedDict
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.ranges import RANGES, Range
-from judge_eval.settings import Setting, check
+from judge_eval.settings import RANGES, Range, Setting, check
 from judge_eval.spelling import option
 
 _setting = partial(Setting, panel="Reading the data", file=True, changes_verdict=True)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
@@ -142,8 +143,12 @@ class DatasetReading:
     name: str
     _corpus: Corpus | None = None
 
+    @cached_property
+    def naming(self) -> Naming:
+        """What the user called our fields."""
+        return Naming(self.options, self.name)
+
     def __post_init__(self) -> None:
-        self.naming = Naming(self.options, self.name)
         if self.options.format is not None and self.options.format not in collection.FORMATS:
             catalog.find_shape(self.options.format)
 
@@ -379,7 +384,8 @@ class RowReader:
 
     def finish(self) -> None:
         """See at the end that what is mapped inside chunks was found."""
-        self._reading.naming.finish()
+        if self._reading.options.map:
+            self._reading.naming.finish()
 
     def _trace(self, name: str, trace: Trace) -> Trace | DataError:
         options = self.options

@@ -120,7 +120,7 @@ class TraceIds:
                 self._on_remark(chunks.IMAGES, number)
             if trace.history and not any(trace.metadata.get(name) for name in CONVERSATION):
                 self._on_remark(UNNAMED, number)
-            if is_cut(trace.history):
+            if trace.history and is_cut(trace.history):
                 self._on_remark(CUT, number)
             if chunks.looks_like_file(trace.reference):
                 self._on_remark(chunks.REFERENCE_IS_FILE, number)

@@ -8,11 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 from judge_eval.export.format import Format
 from judge_eval.files import csv_text, replacing
-from judge_eval.runs.columns.parquet import load_arrow
-from judge_eval.runs.folder.changed import blocks
+from judge_eval.installed import import_extra
 from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import Run, blocks
 from judge_eval.safe_text import safe_cell
 
 TableName: TypeAlias = Literal["verdicts", "traces", "claims"]
@@ -116,7 +115,7 @@ def table_of(run: Run, table: TableName) -> tuple[dict[str, str], Iterator[dict[
 
 def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
     """Write one of the tables as Parquet, a block of rows at a time."""
-    pyarrow, parquet = load_arrow()
+    pyarrow, parquet = import_extra("Parquet needs PyArrow", "parquet", "pyarrow", "pyarrow.parquet")
     types, rows = table_of(run, table)
     fields = []
     for name, kind in types.items():

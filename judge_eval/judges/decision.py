@@ -11,9 +11,9 @@ from judge_eval.judges.parsing import Problem, Reading
 from judge_eval.judges.questions import Question, call_of, conclude, distinct, request_for, rounds
 from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import DecisionForm, DecisionLayout
-from judge_eval.ranges import check_ranges
 from judge_eval.registry import Kind
 from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
+from judge_eval.settings import check_ranges
 from judge_eval.wire import Completion, Reply, Request, sums_up
 
 MOST_QUESTIONS = 100

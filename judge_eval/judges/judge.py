@@ -10,6 +10,7 @@ from judge_eval.errors import ConfigError, JudgeEvalError, advise
 from judge_eval.prompts import DecisionLayout
 from judge_eval.registry import MODES, kind_named, kind_of_record, names, stated_of
 from judge_eval.schema import BlankPolicy, Call, EvidencePolicy, Judgment, NoVerdict, Scale, Stage, Trace, Verdict
+from judge_eval.settings import check_ranges
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Reply, Request
 
@@ -400,6 +401,7 @@ def make_judge(
     # the mode's own prompt, with verdicts on the scale that they name.
     if mode not in MODES and mode not in names("judges"):
         raise ConfigError(f"no mode {mode!r}; {advise(mode, (*MODES, *names('judges')))}")
+    check_ranges({"relevant": relevant})
     options = {"relevant": relevant, "sample": sample, "evidence": evidence, "layout": layout}
     return cast(Judge, kind_named(mode).make(prompt, options))
 

@@ -25,7 +25,6 @@ from judge_eval.judges.judge import (
     route_request,
     with_blank,
 )
-from judge_eval.ranges import check_ranges
 from judge_eval.registry import Kind
 from judge_eval.wire import Reply, Request
 
@@ -272,15 +271,12 @@ def repeated(
     prompt: str | Path,
     mode: str = "pointwise",
     relevant: int | None = None,
-    repeat: int = 1,
+    repeat: int = 2,
     vote: Vote = "majority",
     evidence: schema.EvidencePolicy | None = None,
 ) -> Judge:
-    """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times."""
-    check_ranges({"repeat": repeat, "relevant": relevant})
+    """Make a panel of samples of the judge for a prompt, which is asked several times."""
     judge = make_judge(prompt, mode, relevant, evidence=evidence)
-    if repeat == 1:
-        return judge
     if judges_by_claims(judge):
         raise ConfigError("judging by claims is not repeated: its rows are not put to a vote")
     return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence), repeat, vote=vote)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import Range, check_params
-from judge_eval.settings import FieldValues, Setting, check, with_advice
+from judge_eval.safe_text import read_params
+from judge_eval.settings import FieldValues, Range, Setting, check, check_params, with_advice
 from judge_eval.spelling import option
-from judge_eval.user_text import read_params
 
 PANEL = "Calling the judge"
 MOST_BYTES: Final = 16_000_000

@@ -26,9 +26,9 @@ from judge_eval.llm.retry import Retried
 from judge_eval.llm.tracing import Traced
 from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
+from judge_eval.safe_text import is_address
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
-from judge_eval.user_text import is_address
 from judge_eval.wire import Completion, Request, Usage, with_secret_fences
 
 
@@ -96,11 +96,6 @@ class Stack:
     def asked_wait(self) -> float:
         """The longest wait that one of the servers asked for, in seconds; 0 if none does, or not for long."""
         return max((part.retried.asked_wait for part in self.parts.values() if part.retried), default=0.0)
-
-    @property
-    def counters(self) -> tuple[UsageCounter, ...]:
-        """The counters of the calls of all parts; none if they are made elsewhere."""
-        return tuple(part.counter for part in self.parts.values())
 
     @property
     def keeps(self) -> bool:

@@ -23,8 +23,8 @@ from judge_eval.metrics.claim_table import ClaimTable
 from judge_eval.metrics.filling import expected_values, fill_chances
 from judge_eval.metrics.spec import DEDUP, Spec, Value, check_values, ends
 from judge_eval.metrics.table import GradeTable, IntValues, Values, taken, without_repeats
-from judge_eval.ranges import ValueLimits
 from judge_eval.safe_text import type_of
+from judge_eval.settings import ValueLimits
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.bounds import Bounds, Reads
 from judge_eval.metrics.table import GradeTable, Values
-from judge_eval.ranges import ValueLimits
+from judge_eval.settings import ValueLimits
 
 Value: TypeAlias = int | float | str
 Compute: TypeAlias = Callable[..., Values]

@@ -7,15 +7,22 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.compare.changes import KINDS, Kinds, Moved, change_of, claims_of_trace, most_moved, moved_between
-from judge_eval.compare.compare import scored_by, weigh
+from judge_eval.compare.changes import (
+    KINDS,
+    Kinds,
+    Moved,
+    Pairing,
+    change_of,
+    claims_of_trace,
+    most_moved,
+    moved_between,
+)
+from judge_eval.compare.compare import scored_by, slices_between, weigh
 from judge_eval.compare.comparison import Comparison, Difference
-from judge_eval.compare.differences import slices_between
-from judge_eval.compare.pairing import Pairing
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import verdict_table
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric

@@ -1,23 +1,21 @@
 """Three runs or more side by side, as the JSON that a page shows: a row a trace, a cell a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.changes import moved_between, numbered
+from judge_eval.compare.changes import moved_between, numbered, pair_traces
 from judge_eval.compare.compare import scored_by, weigh
 from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.pairing import pair_traces
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.pages.compared import change_slices, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow, known
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable
+from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -46,10 +44,13 @@ class MatrixRow:
     tags: tuple[str, ...]
     rows: tuple[TraceRow | None, ...]
     """By run; None if the run does not have the trace."""
-    scores: tuple[tuple[float | None, ...], ...]
-    """By metric: by run."""
-    names: tuple[str, ...]
-    """The metrics."""
+    columns: Mapping[str, NDArray[np.float64]]
+    """Of all rows, by metric: the scores by place and run, NaN for none."""
+
+    @property
+    def scores(self) -> tuple[tuple[float | None, ...], ...]:
+        """By metric: by run."""
+        return tuple(tuple(map(known, column[self.place].tolist())) for column in self.columns.values())
 
     @property
     def cells(self) -> tuple[JSON | None, ...]:
@@ -58,13 +59,13 @@ class MatrixRow:
 
     def _cell(self, run: int, row: TraceRow) -> JSON:
         cell: JSON = {"strip": row.strip[:STRIP], "off": row.off[:STRIP], "ranks": len(row.strip)}
-        cell["scores"] = {name: values[run] for name, values in zip(self.names, self.scores, strict=True)}
+        cell["scores"] = {name: known(float(column[self.place, run])) for name, column in self.columns.items()}
         return {**cell, "id": row.id} if row.id != self.id else cell
 
     def spread(self, metric: int) -> float:
         """Return how far apart the runs are; below 0 where fewer than two have a value."""
-        known = [score for score in self.scores[metric] if score is not None]
-        return max(known) - min(known) if len(known) > 1 else -1.0
+        values = [score for score in self.scores[metric] if score is not None]
+        return max(values) - min(values) if len(values) > 1 else -1.0
 
     def data(self) -> JSON:
         """Return it as JSON for a page."""
@@ -141,20 +142,18 @@ class SeveralRuns:
             if not table.whole:
                 table.take(places[places >= 0].tolist())
             by_place.append(dict(zip(table.places, table.rows, strict=True)))
-        scores = [self._scores(column) for column in range(len(self.names))]
+        columns = {name: self._scores(column) for column, name in enumerate(self.names)}
         for place in chosen.tolist():
             at = self._groups[place].tolist()
             rows = [None if k < 0 else by_place[run][k] for run, k in enumerate(at)]
             first = next(row for row in rows if row is not None)
-            values = tuple(tuple(known(value) for value in each[place].tolist()) for each in scores)
             yield MatrixRow(
                 place=place,
                 id=first.id,
                 query=first.query,
                 tags=tuple(dict.fromkeys(tag for row in rows if row for tag in row.tags)),
                 rows=tuple(rows),
-                scores=values,
-                names=self.names,
+                columns=columns,
             )
 
     def slices(self, by: Sequence[SliceBy] = ()) -> str:

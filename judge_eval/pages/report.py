@@ -13,8 +13,8 @@ from judge_eval.errors import ConfigError, StoreError
 from judge_eval.files import write_atomically
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.page import STYLES, Page, PageSettings, page_named, web
-from judge_eval.runs.folder.changed import blocks as cut
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import blocks as cut
 from judge_eval.views.blocks import JSON
 from judge_eval.views.comparison import check_lines, gate_title
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.comparison import Change
-from judge_eval.runs.columns.table_reader import AnyResult, verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable, id_hashes
+from judge_eval.runs.columns.verdict_table import AnyResult, VerdictTable, id_hashes, verdict_table
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -27,6 +26,10 @@ QUERY = 240
 """Characters of a question that a row shows."""
 STRIP = 60
 """Ranks that a row shows."""
+
+
+_NO_DELTAS: dict[str, float] = {}
+"""Of all rows without a baseline: a dictionary of each would take 64 bytes."""
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class TraceRow:
     """The rank of the first chunk that is known to be relevant; None if there is none."""
     labelled: str = ""
     """A sign a rank: `1` where there is a human label."""
-    deltas: dict[str, float] = field(default_factory=dict)
+    deltas: dict[str, float] = field(default_factory=lambda: _NO_DELTAS)
     """By metric: the score minus the baseline's, where both have one."""
     change: Change | None = None
     """None if nothing changed or there is no baseline."""
@@ -266,7 +269,7 @@ class Table:
         """Make the rows of some traces, of which `texts` are the ids and questions."""
         table = self.columns
         failed, scores = table.per_trace(self.failed), table.scores
-        strips = self.strips(places)
+        strips, alike = self.strips(places), dict[bytes, dict[str, float | None]]()
         hits = table.grades >= self.scale.relevant
         off, labelled, hit = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0, hits))
         return [
@@ -276,7 +279,9 @@ class Table:
                 query=sys.intern(query),
                 strip=strip,
                 off=wrong,
-                scores=dict(zip(table.metrics, map(known, scores[place].tolist()), strict=True)),
+                scores=alike.setdefault(
+                    scores[place].tobytes(), dict(zip(table.metrics, map(known, scores[place].tolist()), strict=True))
+                ),
                 tags=table.names[table.tags[place]],
                 failed=int(failed[place]),
                 first=relevant.find("1") + 1 or None,

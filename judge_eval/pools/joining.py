@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import Any, Final, Literal, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,8 @@ from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.note import Note
 from judge_eval.record import Record
-from judge_eval.runs.columns.table_reader import AnyResult, light_results, verdict_table
-from judge_eval.runs.columns.texts import Texts
 from judge_eval.runs.columns.verdict_table import (
+    AnyResult,
     Codes,
     Hashes,
     Places,
@@ -29,8 +28,10 @@ from judge_eval.runs.columns.verdict_table import (
     codes,
     find_ids,
     id_hashes,
+    light_results,
     occurrences,
     stated_once,
+    verdict_table,
 )
 from judge_eval.runs.folder.describing import made_of
 from judge_eval.runs.folder.journal import cluster_of
@@ -40,6 +41,40 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
 from judge_eval.schema import Scale
 from judge_eval.spelling import option
+
+
+class Texts(Sequence[str]):
+    """Texts such as ids of chunks: their bytes and 8 more, in place of the 60 or so of a string each."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._data, self._ends = bytearray(), array("q", [0])
+        for text in texts:
+            self.append(text)
+
+    def append(self, text: str) -> None:
+        """Add a text."""
+        self._data += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._data))
+
+    def extend(self, texts: Texts) -> None:
+        """Add all of other texts."""
+        before = len(self._data)
+        self._data += texts._data
+        self._ends.extend(array("q", [before + end for end in texts._ends[1:]]))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        return self._data[self._ends[at] : self._ends[at + 1]].decode("utf-8", "surrogatepass")
+
 
 J = TypeVar("J", bound="Joined")
 
@@ -191,7 +226,7 @@ class _Names:
 def read_lists(run: Run, *, scores: bool = True) -> Lists:
     """Read the lists of a run, with verdicts and retriever's `scores`, in one pass if nobody has read its results."""
     names = _Names(run.manifest.intervals.cluster, scores)
-    table = verdict_table(run, (), take=names.add, parts=False).answered()
+    table = verdict_table(run, (), take=names.add).answered()
     if not np.array_equal(names.positions, table.positions):  # the table was known, or is in another order
         names = _Names(run.manifest.intervals.cluster, scores)
         for result in light_results(run):

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Annotated, Literal, TypedDict, cast
 
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import check_ranges
-from judge_eval.settings import Setting
+from judge_eval.settings import Setting, check_ranges
 from judge_eval.spelling import option
 
 _setting = partial(Setting, panel="The new lists")

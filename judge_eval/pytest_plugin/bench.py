@@ -26,8 +26,8 @@ from judge_eval.llm.stack import check_recorded
 from judge_eval.pytest_plugin import PRUNER
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
+from judge_eval.safe_text import prompt_name, read_params
 from judge_eval.schema import Trace
-from judge_eval.user_text import prompt_name, read_params
 from judge_eval.wire import Completion, Request
 
 

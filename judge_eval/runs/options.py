@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import RANGES, Range
-from judge_eval.settings import Setting, check
+from judge_eval.safe_text import check_text
+from judge_eval.settings import RANGES, Range, Setting, check
 from judge_eval.spelling import option
-from judge_eval.user_text import check_text
 
 if TYPE_CHECKING:
     from judge_eval.data.claimfiles import ClaimsFile

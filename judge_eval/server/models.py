@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field
 from judge_eval import limits
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
-from judge_eval.runs.judging.counting import RunProgress
 from judge_eval.runs.keeping.lookup import LABELLED
+from judge_eval.runs.scoring.counting import RunProgress
 from judge_eval.schema import Trace
 
 Offset = Annotated[int, Field(ge=0, le=10**9)]

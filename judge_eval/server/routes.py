@@ -20,14 +20,13 @@ from judge_eval.installed import own_version
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.figures import head
 from judge_eval.runs.folder.describing import digest_of_judge
-from judge_eval.runs.folder.integrity import manifest_digest, with_digests
 from judge_eval.runs.folder.journal import encode
-from judge_eval.runs.folder.records import FileDigest, Manifest, Status, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
-from judge_eval.runs.judging.counting import RunProgress, read_progress
+from judge_eval.runs.folder.records import RESULTS, FileDigest, Manifest, Status, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, manifest_digest, with_digests
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.runs.scoring.aggregate import main_metric, reaches
+from judge_eval.runs.scoring.counting import RunProgress, read_progress
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server import models
 from judge_eval.server.document import body_of
@@ -62,7 +61,7 @@ def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
         raise DataError(str(error).splitlines()[0], field="manifest") from None
     if manifest.status == "done" and run.manifest.tally.open_verdicts:
         raise DataError(f"is done, and {run.manifest.tally.open_verdicts:,} verdicts failed", field="manifest.status")
-    return with_digests(run.manifest, {RESULTS: _digest_of(lines)}), lines
+    return with_digests(run.manifest, _digest_of(lines)), lines
 
 
 def _digest_of(lines: Iterable[bytes]) -> FileDigest:
@@ -349,7 +348,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         if (a := manifest.aggregates.get(name)) is not None and a.mean is not None
     }
     news, silent = read_progress(folder) if manifest.status == "running" else (None, None)
-    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at"}))
+    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at", "taken"}))
     return models.RunSummary(
         **{name: top[name] for name in _TOP},
         uuid=manifest.id,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from judge_eval.errors import ConfigError
-from judge_eval.ranges import Range
-from judge_eval.settings import Setting, check
+from judge_eval.settings import Range, Setting, check
 from judge_eval.spelling import option
 from judge_eval.study.people import LabelSample
 from judge_eval.trust import is_loopback

@@ -14,8 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field, ValidationError
 
-from judge_eval.compare.gate import check_gates
-from judge_eval.compare.gate_limit import gated_metrics
+from judge_eval.compare.gate import check_gates, gated_metrics
 from judge_eval.compare.options import Gates
 from judge_eval.data.reading import is_url
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
@@ -23,9 +22,9 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
 from judge_eval.record import data_error
-from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.keeping.lookup import find_run, find_run_in, listing, names_in
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import shortened
 from judge_eval.schema import Chunk, Trace, Turn

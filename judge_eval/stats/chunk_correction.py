@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from judge_eval.ranges import ValueLimits
+from judge_eval.settings import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums
 from judge_eval.stats.correction import FEW_LABELS, CorrectedMean
 from judge_eval.stats.distributions import t_ppf

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.ranges import ValueLimits
+from judge_eval.settings import ValueLimits
 from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers, pair, verdicts
 from judge_eval.stats.distributions import normal_ppf, t_ppf
 from judge_eval.stats.figure import CLOSED, Interval

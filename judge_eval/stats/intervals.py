@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.ranges import ValueLimits
+from judge_eval.settings import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, root_of, t_ppf
 from judge_eval.stats.figure import Figure, Interval

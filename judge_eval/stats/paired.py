@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.ranges import ValueLimits
+from judge_eval.settings import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import normal_cdf, normal_ppf, root_of, t_ppf, t_sf
 from judge_eval.stats.figure import CLOSED, Interval

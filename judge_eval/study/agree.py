@@ -10,8 +10,7 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.note import Note, unsliced
 from judge_eval.record import Record
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import Places, chunk_hash, hash_number
+from judge_eval.runs.columns.verdict_table import Places, chunk_hash, hash_number, verdict_table
 from judge_eval.runs.folder.describing import models_of
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run

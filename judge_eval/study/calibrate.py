@@ -11,9 +11,8 @@ from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.errors import DataError
 from judge_eval.note import Note
-from judge_eval.ranges import check_ranges
 from judge_eval.record import Record
-from judge_eval.runs.columns.table_reader import light_results
+from judge_eval.runs.columns.verdict_table import light_results
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.lines import ChunkLine
@@ -21,6 +20,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring import calibrating
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk
+from judge_eval.settings import check_ranges
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities

@@ -25,11 +25,11 @@ from judge_eval.prompts import DecisionLayout
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.runs.folder.describing import JudgeDifference, difference_in_words, field_differences
 from judge_eval.runs.folder.records import Moment
+from judge_eval.safe_text import prompt_name
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale
 from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit
 from judge_eval.stats.intervals import exact_upper
 from judge_eval.stats.sampling import errors_allowed
-from judge_eval.user_text import prompt_name
 
 CASCADE_FORMAT = 1
 """The version of the file; a reader refuses versions above its own."""

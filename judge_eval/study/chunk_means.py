@@ -10,8 +10,8 @@ import numpy as np
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
-from judge_eval.ranges import ValueLimits
 from judge_eval.schema import Scale
+from judge_eval.settings import ValueLimits
 from judge_eval.stats import CorrectedMean
 from judge_eval.stats._arrays import Floats, Ints, group_sums
 from judge_eval.stats.chunk_correction import (

@@ -13,8 +13,7 @@ from judge_eval.metrics import parse_metric
 from judge_eval.metrics.spec import ends
 from judge_eval.note import Note
 from judge_eval.record import Record
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable
+from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of

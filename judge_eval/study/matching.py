@@ -13,7 +13,6 @@ from judge_eval.data.labels import Labels, read_labels, scale_of_labels, words_o
 from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
 from judge_eval.note import Note
-from judge_eval.runs.columns.table_reader import light_results, verdict_table
 from judge_eval.runs.columns.verdict_table import (
     NO_LABEL,
     Places,
@@ -21,7 +20,9 @@ from judge_eval.runs.columns.verdict_table import (
     VerdictTable,
     cluster_codes,
     find_ids,
+    light_results,
     put_labels,
+    verdict_table,
 )
 from judge_eval.runs.folder.labels import people_labels, split_labels
 from judge_eval.runs.folder.lines import ChunkLine

@@ -11,7 +11,7 @@ from judge_eval.data.collection import read_run
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, parse_metric
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import verdict_table
 from judge_eval.runs.folder.describing import models_of, prompt_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.validation import ValidatedSet, prompt_digest

@@ -15,13 +15,13 @@ from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
 from judge_eval.judges.judge import OnRoute, asks_nobody, judges_chunks_alone, stages_asked
 from judge_eval.llm.expected_usage import Plan
-from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.journal import cluster_of
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.judging.session import backends_record
 from judge_eval.runs.judging.sources import Traces
-from judge_eval.runs.judging.start import backends_record
 from judge_eval.runs.options import Selection
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.schema import Chunk, Stage, Trace
+from judge_eval.settings import check_ranges
 from judge_eval.spelling import option
 from judge_eval.stats.sampling import traces_needed
 from judge_eval.study.cascade_file import CascadeFile, as_filed

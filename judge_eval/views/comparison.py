@@ -5,8 +5,7 @@ from typing import Final
 
 from pydantic_core import to_json
 
-from judge_eval.compare.comparison import Change, Check, Checks, Comparison, Difference, TraceChange, Way
-from judge_eval.compare.moved_claims import ClaimChange
+from judge_eval.compare.comparison import Change, Check, Checks, ClaimChange, Comparison, Difference, TraceChange, Way
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from judge_eval.compare.changes import words_metric
-from judge_eval.compare.comparison import Attribution, Comparison, Opening, WordingSplit
-from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.compare.comparison import Attribution, ClaimsMoved, Comparison, Opening, WordingSplit
 from judge_eval.note import Note
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.views.cut_sentences import cut_differently, evidence_words, not_said, same_text_words

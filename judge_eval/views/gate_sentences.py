@@ -9,14 +9,7 @@ from judge_eval.compare.comparison import (
     LimitedSlices,
     SliceDifference,
 )
-from judge_eval.compare.gate_limit import (
-    LEAST_SLICE,
-    LEAST_TRACES,
-    MOST_WITHOUT,
-    decide_drop,
-    most_lost,
-    planned_traces,
-)
+from judge_eval.compare.gate import LEAST_SLICE, LEAST_TRACES, MOST_WITHOUT, decide_drop, most_lost, planned_traces
 from judge_eval.runs.folder.records import Aggregate
 from judge_eval.safe_text import counted
 

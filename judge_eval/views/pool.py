@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from judge_eval.pools.adding import Added
-from judge_eval.pools.cutting import ScoreCut
+from judge_eval.pools.fitting import ScoreCut, SweepReport
 from judge_eval.pools.joining import SETTLED
-from judge_eval.pools.scoring import PoolReport
-from judge_eval.pools.sweep_report import SweepReport
+from judge_eval.pools.scoring import Added, PoolReport
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.stats.figure import Figure
 from judge_eval.views.blocks import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.views.plan import dollars
 
 

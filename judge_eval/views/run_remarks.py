@@ -214,7 +214,7 @@ def took(t: Tally) -> str:
         parts.append(counted(sum(t.retries.values()), "retry", "retries"))
     if t.killed or t.lost:
         times = "once" if t.killed == 1 else f"{t.killed} times"
-        which = "calls in flight then, and of the last second before, are in no figure"
+        which = "calls of the last seconds before may be in no figure"
         if t.lost is not None:
             which = f"up to {counted(t.lost, 'more call')} may have been paid"
         parts.append(f"{f'killed {times}' if t.killed else 'workers died'}: {which}")

@@ -90,7 +90,7 @@ def test_settings_stay() -> None:
         tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures max_calls max_tokens max_cost max_reply on_invalid
         max_body max_traces max_chunks max_queued max_runs
-        format map corpus list_sep depth records group_by origin otel columnar
+        format map corpus list_sep depth records group_by origin otel
         push_every push_grace unsupported undecided gate_on server claims offline confidence warm_prefix"""
     assert set(settings()) == set(promised.split())
 
@@ -151,7 +151,7 @@ def test_groups_are_gathered_again() -> None:
     def verb(
         reading: ReadOptions,
         calling: Annotated[CallingFlags, only("timeout", "cache")],
-        keeping: Annotated[KeepingFlags, without("columnar")],
+        keeping: Annotated[KeepingFlags, without("server")],
         n: Annotated[int, typer.Option()] = 3,
     ) -> None:
         seen.extend([reading, calling, keeping, n])
@@ -161,12 +161,12 @@ def test_groups_are_gathered_again() -> None:
     shown = [
         *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "origin", "yes_ids", "keep_words"),
         *("cache", "timeout"),
-        *("out", "label", "href", "tags", "resume", "new_if_done", "push_every", "push_grace", "server"),
+        *("out", "label", "href", "tags", "resume", "new_if_done", "push_every", "push_grace"),
         "n",
     ]
     assert names[: len(shown)] == shown
     assert {"fleet", "rpm", "max_cost"} < set(names[len(shown) :])
-    assert not {"columnar", "repeat"} & set(names)
+    assert not {"server", "repeat"} & set(names)
     given = {name: parameter.default for name, parameter in inspect.signature(flat).parameters.items()}
     flat(**given | {"depth": 5, "timeout": 2.5, "label": "main", "n": 4, "rpm": 60.0})
     assert seen == [ReadOptions(depth=5), CallingFlags(timeout=2.5, rpm=60.0), KeepingFlags(label="main"), 4]

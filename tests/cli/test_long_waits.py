@@ -11,7 +11,7 @@ from judge_eval import Evaluator, Trace
 from judge_eval.cli.printing.progress import watching
 from judge_eval.llm import retry
 from judge_eval.llm.options import Options
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.scoring.counting import Progress
 from judge_eval.views.progress import progress_line
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer

@@ -10,8 +10,7 @@ import pytest
 
 from judge_eval.cli import main
 from judge_eval.cli.flags.config import records, settings
-from judge_eval.ranges import RANGES
-from judge_eval.settings import settings_of
+from judge_eval.settings import RANGES, settings_of
 from tests.cli.test_flag_groups import COMMANDS
 
 OUTSIDE = ("nan", "inf", "-inf", "1e999", "-1000000000000000000000000", "1000000000000000000000000000")

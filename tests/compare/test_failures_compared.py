@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import check_drops, check_gates
-from judge_eval.compare.gate_limit import read_limits
+from judge_eval.compare.gate import check_drops, check_gates, read_limits
 from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError
 from judge_eval.eval_run import EvalRun

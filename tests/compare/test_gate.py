@@ -8,12 +8,19 @@ import pytest
 
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Difference
-from judge_eval.compare.gate import check_drops, check_gates, check_under
-from judge_eval.compare.gate_limit import Limit, decide_drop, planned_traces, read_limits
+from judge_eval.compare.gate import (
+    Limit,
+    check_drops,
+    check_gates,
+    check_under,
+    decide_drop,
+    planned_traces,
+    read_limits,
+)
 from judge_eval.compare.options import Gates, Undecided
 from judge_eval.errors import ConfigError, RefusedError, UnknownNameError
 from judge_eval.export.ci_reports import MARKER, MOST, junit, pull_request_comment
-from judge_eval.runs.judging.start import place_in_ci
+from judge_eval.runs.judging.session import place_in_ci
 from judge_eval.stats import compare_paired
 from judge_eval.views.comparison import check_lines, gate_title
 from judge_eval.views.gate_sentences import check_sentence, reason_sentence

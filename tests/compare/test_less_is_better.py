@@ -9,8 +9,7 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.gate import check_drops, check_under
-from judge_eval.compare.gate_limit import Limit, read_limits
+from judge_eval.compare.gate import Limit, check_drops, check_under, read_limits
 from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page

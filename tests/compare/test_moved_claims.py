@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.compare.comparison import ClaimsMoved
 from judge_eval.schema import Trace
 from judge_eval.views.findings import claims_sentences, moved_claims_sentence
 from tests.support.claims import claimed, espresso, run_by_claims

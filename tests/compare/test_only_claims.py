@@ -7,10 +7,8 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.cli.printing.output import show_comparison
 from judge_eval.compare.compare import compare
-from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.gate import check_drops
-from judge_eval.compare.gate_limit import read_limits
-from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.compare.comparison import ClaimsMoved, Comparison
+from judge_eval.compare.gate import check_drops, read_limits
 from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page

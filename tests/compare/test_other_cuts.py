@@ -26,8 +26,7 @@ from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
 from judge_eval.pages.rows import Table
 from judge_eval.pools.pool import Pool
 from judge_eval.runs.columns.cuts import Cuts, cuts_between
-from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import verdict_table
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.merge import merge
@@ -387,8 +386,7 @@ def test_a_failed_chunk_of_the_same_text_opens_nothing() -> None:
 
 @pytest.mark.slow
 def test_runs_in_folders_compare_as_runs_in_memory(tmp_path: Path) -> None:
-    """From result lines, from Parquet columns and, of half the questions, shards; the record survives its JSON."""
-    pytest.importorskip("pyarrow")
+    """From result lines and, of half the questions, shards; the record survives its JSON."""
     halves = NAMES[:6], NAMES[6:]
     pairs = []
     for label, parts in (("small", SMALL), ("glued", GLUED)):
@@ -397,7 +395,6 @@ def test_runs_in_folders_compare_as_runs_in_memory(tmp_path: Path) -> None:
             for half in halves
         ]
         whole = of_all(parts, out=tmp_path, label=label)
-        write_parts(whole)
         pairs.append((of_all(parts), EvalRun.load(str(whole.folder)), shards))
     expected = compare(*(memory for memory, _, _ in pairs))
     stored = compare(*(folder for _, folder, _ in pairs))

@@ -9,8 +9,7 @@ import pytest
 
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Check
-from judge_eval.compare.gate import check_gates
-from judge_eval.compare.gate_limit import Limit
+from judge_eval.compare.gate import Limit, check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.errors import ConfigError
 from judge_eval.export.ci_reports import junit, pull_request_comment

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Trace, import_verdicts
+from judge_eval.compare.changes import pair_traces
 from judge_eval.compare.compare import compare
-from judge_eval.compare.pairing import pair_traces
 from judge_eval.runs.columns.cuts import cuts_between
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import verdict_table
 from tests.support.cuts import cut_runs
 
 CUTS = ("fixed200", "fixed400", "fixed800", "sentences", "overlap400")

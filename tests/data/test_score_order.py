@@ -10,7 +10,7 @@ from judge_eval import Trace, evaluate
 from judge_eval.cli import main
 from judge_eval.cli.printing import progress
 from judge_eval.data.remarks import ScoreOrder
-from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.scoring.counting import Progress
 from tests.support.command import Shell
 
 QUESTION = "the score rises with the rank: are the chunks best first?"

@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import check_drops, check_under
-from judge_eval.compare.gate_limit import Limit
+from judge_eval.compare.gate import Limit, check_drops, check_under
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.ci_reports import MARKER, junit, pull_request_comment

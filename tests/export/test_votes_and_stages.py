@@ -12,8 +12,6 @@ import pytest
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.export.tables import table_of, write_parquet
 from judge_eval.export.text import csv_lines
-from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.columns.table_reader import verdict_table
 from tests.support.asking_decisions import row
 from tests.support.deciding import cascaded
 
@@ -43,12 +41,11 @@ def test_tables_of_verdicts_hold_the_votes(panel: EvalRun, tmp_path: Path) -> No
     assert {each["votes"] for each in table_of(alone, "verdicts")[1]} == {None}
 
 
-def test_parquet_parts_hold_the_stages(tmp_path: Path) -> None:
-    """The parts beside a cascade's results say which judge gave each verdict."""
+def test_tables_of_verdicts_hold_the_stages(tmp_path: Path) -> None:
+    """The Parquet table of a cascade's verdicts says which judge gave each."""
     parquet = pytest.importorskip("pyarrow.parquet")
     run = cascaded([row()], tmp_path)
-    _, verdicts = write_parts(run)
+    write_parquet(run, tmp_path / "v.parquet")
     stages = [outcome.stage for outcome in run.results[0].outcomes]
-    assert parquet.read_table(verdicts)["stage"].to_pylist() == stages
+    assert parquet.read_table(tmp_path / "v.parquet")["stage"].to_pylist() == stages
     assert set(stages) >= {"cheap"}
-    assert len(verdict_table(EvalRun.load(run.folder), run.manifest.metrics, "cluster")) == 1

@@ -13,7 +13,6 @@ from judge_eval.errors import JudgeEvalError
 from judge_eval.export.formats import write_as
 from judge_eval.judges.panel import combine
 from judge_eval.judges.token_confidence import Confidence
-from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED, Verdict
 from tests.support.serving import rows
@@ -61,14 +60,10 @@ def test_the_metric_takes_them() -> None:
     assert moved >= 4
 
 
-@pytest.mark.parametrize("columnar", [False, True])
-def test_a_stored_run_has_them_again(tmp_path: Path, columnar: bool) -> None:
+def test_a_stored_run_has_them_again(tmp_path: Path) -> None:
     """Loaded from its folder a run has the same probabilities, and is scored again to the same numbers."""
     run = judged(tmp_path)
     assert run.folder is not None
-    if columnar:
-        pytest.importorskip("pyarrow")
-        write_parts(run)
     again = EvalRun.load(run.folder)
     assert verdicts(again) == verdicts(run)
     assert rescore(again, [ENDCG]).aggregates[ENDCG] == run.aggregates[ENDCG]

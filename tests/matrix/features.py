@@ -475,29 +475,6 @@ def exports(case: Case) -> None:
     assert grades == [str(row["grade"]) for row in wanted]
 
 
-@feature("pyarrow")
-def columnar(case: Case) -> None:
-    """Columns beside the results hold the verdicts, and a comparison from them is that from the results."""
-    import pyarrow.parquet as pq
-
-    data = case.data()
-    run, plain = case.run("--columnar", data=data), case.run("--offline", out="plainly", data=data)
-    case.same(run)
-    case.nothing_twice()
-    assert run.folder is not None
-    table = pq.read_table(run.folder / "verdicts.parquet").to_pydict()  # type: ignore[no-untyped-call]
-    wanted = expected_rows(case)
-    assert table["grade"] == [row["grade"] for row in wanted]
-    if case.plain.counts["stages"]:
-        assert table["stage"] == [row["stage"] for row in wanted]
-    values = [
-        json.loads(case.call("compare", first.folder, other.folder, "--json"))
-        for first, other in ((run, plain), (plain, plain))
-    ]
-    assert values[0]["differences"] == values[1]["differences"]
-    assert values[0]["changed"] == values[1]["changed"]
-
-
 @feature()
 def report(case: Case) -> None:
     """The report shows each trace with what the judge said of its chunks."""

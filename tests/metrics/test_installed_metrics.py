@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, parse_metric
-from judge_eval.compare.gate import check_under
-from judge_eval.compare.gate_limit import Limit
+from judge_eval.compare.gate import Limit, check_under
 from judge_eval.errors import ConfigError, MetricError
 from judge_eval.metrics import GradeTable, Spec
 from judge_eval.runs.folder.run import Run

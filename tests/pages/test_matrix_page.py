@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from judge_eval import EvalRun
@@ -124,16 +125,16 @@ ROW: dict[str, Any] = {
     "query": "What is it?",
     "tags": ("Easy",),
     "rows": (None,) * 3,
-    "names": ("AP@5",),
+    "columns": {"AP@5": np.array([[0.5, 0.5, np.nan], [0.1, 0.9, 0.2], [np.nan, 0.4, 0.1]])},
 }
 
 
 def test_words_find_and_orders_sort() -> None:
     """Every word must hold; furthest apart first, or the lowest of one run, without a value last."""
     made = [
-        MatrixRow(**ROW, scores=((0.5, 0.5, None),)),
-        MatrixRow(**{**ROW, "place": 1, "id": "q2", "tags": ()}, scores=((0.1, 0.9, 0.2),)),
-        MatrixRow(**{**ROW, "place": 2, "query": "Who?"}, scores=((None, 0.4, 0.1),)),
+        MatrixRow(**ROW),
+        MatrixRow(**{**ROW, "place": 1, "id": "q2", "tags": ()}),
+        MatrixRow(**{**ROW, "place": 2, "query": "Who?"}),
     ]
 
     def found(text: str) -> list[int]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from judge_eval import Pool
-from judge_eval.pools.adding import what_each_adds
-from judge_eval.pools.scoring import score_pool
+from judge_eval.pools.scoring import score_pool, what_each_adds
 from judge_eval.views.blocks import TableBlock
 from judge_eval.views.pool import added_sentence, pool_view
 from tests.pools.test_pool import run_of

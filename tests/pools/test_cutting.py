@@ -5,7 +5,7 @@ import pytest
 
 from judge_eval import EvalRun, Trace, import_verdicts
 from judge_eval.errors import DataError
-from judge_eval.pools.cutting import cut_by_score
+from judge_eval.pools.fitting import cut_by_score
 from judge_eval.views.pool import cut_sentence
 
 

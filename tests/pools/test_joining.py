@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from judge_eval import EvalRun, Pool, Trace, import_verdicts, what_if
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.pools import joining
-from judge_eval.pools.joining import Joined, Lists, System, asked_by, join, partners
-from judge_eval.runs.columns.parquet import write_parts
-from judge_eval.runs.columns.texts import Texts
+from judge_eval.pools.joining import Joined, Lists, System, Texts, asked_by, join, partners
 from judge_eval.runs.columns.verdict_table import chunk_hashes
-from judge_eval.runs.folder.run_files import RESULTS
+from judge_eval.runs.folder.records import RESULTS
 from judge_eval.schema import BINARY
 
 Entry = tuple[str, int, int]
@@ -126,8 +124,5 @@ def test_a_pool_reads_each_run_once(tmp_path: Path) -> None:
             use(runs)
         return sum(Path(call.args[0]).name == RESULTS for call in opened.call_args_list)
 
-    for _ in ("from the results", "beside Parquet files, which hold no ids to show"):
-        assert passes(Pool.of) == len(made)
-        assert passes(lambda runs: what_if(runs, fuse="rrf")) == 2 * len(made) + 1
-        for run in made:
-            write_parts(run)
+    assert passes(Pool.of) == len(made)
+    assert passes(lambda runs: what_if(runs, fuse="rrf")) == 2 * len(made) + 1

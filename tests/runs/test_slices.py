@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.runs.columns.table_reader import verdict_table
+from judge_eval.runs.columns.verdict_table import verdict_table
 from judge_eval.runs.scoring.slices import Slices, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import cohen_kappa
 from judge_eval.study.agree import agree

@@ -17,9 +17,9 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.runs.folder.journal import Journal, encode
 from judge_eval.runs.folder.labels import Label, add_label
-from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run_files import PROGRESS, RESULTS
-from judge_eval.runs.judging.counting import ProgressFile, read_progress, write_progress
+from judge_eval.runs.folder.records import RESULTS, TraceResult
+from judge_eval.runs.folder.run_files import PROGRESS
+from judge_eval.runs.scoring.counting import ProgressFile, read_progress, write_progress
 from judge_eval.server import library as following
 from judge_eval.server.library import Followed
 from judge_eval.server.server_settings import ServerSettings

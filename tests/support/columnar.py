@@ -1,14 +1,12 @@
-"""A run to be kept in columns, and proof that only its parts were read."""
+"""A run to be read into a table."""
 
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns import table_reader as reading
 from judge_eval.runs.columns.verdict_table import NAMED, VerdictTable
 from judge_eval.schema import Trace
 from tests.support.verdicts import judged, traces_of
@@ -48,12 +46,3 @@ def same(first: VerdictTable, other: VerdictTable) -> None:
             assert [first.names[code] for code in one] == [other.names[code] for code in two], each.name
         elif each.name not in ("metrics", "names"):
             np.testing.assert_array_equal(one, two, err_msg=each.name)
-
-
-def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make reading the results fail, so that only the parts can have been read."""
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("the results were read in place of the parts")
-
-    monkeypatch.setattr(reading, "_read", never)

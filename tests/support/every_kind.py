@@ -13,10 +13,10 @@ from tests.support.unsure_server import dataset
 RUN = ("run", "traces.jsonl", "--out", "new")
 BINARY = ("--model", "fake/overlap", "--prompt", "support/binary@1")
 FAKE = BINARY[:2]
-COLUMNAR, CLAIMS, CASCADE, BATCH = "runs/columnar", "claims.jsonl", "cascade.json", "batch"
+CLAIMS, CASCADE, BATCH = "claims.jsonl", "cascade.json", "batch"
 
 
-def write_kinds(desk: Desk, columnar: bool = False) -> None:
+def write_kinds(desk: Desk) -> None:
     """Write runs, and the files that a cascade, a calibration and a batch leave, from `traces.jsonl` in the folder."""
 
     def done(*arguments: object) -> None:
@@ -26,8 +26,6 @@ def write_kinds(desk: Desk, columnar: bool = False) -> None:
         "overlap": (*BINARY, "--record", "cassette.jsonl", "--cache", "none"),
         "panel": ("--member", "fake/overlap:support/binary", "--member", "fake/hash:support/binary"),
     }
-    if columnar:  # needs pyarrow
-        runs["columnar"] = (*BINARY, "--columnar")
     for name, asked in runs.items():
         done(*RUN, *asked)
         keep_run(desk.folder, name)

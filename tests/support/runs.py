@@ -10,8 +10,8 @@ from typing import Any
 from judge_eval.errors import FatalCallError
 from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
-from judge_eval.runs.folder.integrity import with_digests
 from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.run_files import with_digests
 from judge_eval.schema import Trace
 
 
@@ -72,4 +72,4 @@ def rewrite_manifest(folder: Path, **changes: Any) -> None:
     """Change fields of a run's manifest as its author can: with a new digest."""
     path = folder / "manifest.json"
     manifest = Manifest.from_json(path.read_bytes()).replace(**changes)
-    path.write_text(with_digests(manifest, manifest.files).model_dump_json(indent=2))
+    path.write_text(with_digests(manifest, manifest.results_digest).model_dump_json(indent=2))

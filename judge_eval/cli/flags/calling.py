@@ -14,8 +14,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.llm.cache.place import NONE, cache_place
 from judge_eval.llm.options import PANEL, Options
 from judge_eval.llm.options import PANEL as CALLING
-from judge_eval.ranges import Range
-from judge_eval.settings import Setting
+from judge_eval.settings import Range, Setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.groups import only
 from judge_eval.errors import ConfigError
 from judge_eval.runs.options import PANEL, Keeping
+from judge_eval.safe_text import listed_names, read_toml
 from judge_eval.settings import Setting
 from judge_eval.spelling import option
 from judge_eval.trust import check_owned
-from judge_eval.user_text import listed_names, read_toml
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
@@ -258,24 +258,10 @@ class KeepingFlags(Runs, Keeping):
         str | None,
         _kept("The address of a `serve` of these runs, to print the address of the run's page.", metavar="URL"),
     ] = None
-    columnar: Annotated[
-        bool, _kept("Write Parquet parts beside the results, from which large runs are compared and reported fast.")
-    ] = False
 
     def check(self) -> None:
-        """Check, before the first call, the address of the server and that Parquet parts can be written."""
+        """Check the address of the server before the first call."""
         self.page()
-        if self.columnar:
-            from judge_eval.runs.columns.parquet import load_arrow
-
-            load_arrow()
-
-    def write_parts(self, run: Run) -> None:
-        """Write Parquet parts beside the results of a run if they are asked for."""
-        if self.columnar:
-            from judge_eval.runs.columns.parquet import write_parts
-
-            write_parts(run)
 
     def page(self, run: Run | None = None) -> str | None:
         """Return the address of a run's page, or that of the server; None where no server is set."""
@@ -294,7 +280,7 @@ class KeepingFlags(Runs, Keeping):
 
     def resolved(self, baseline: EvalRun | None = None) -> Keeping:
         """Return the options with the run to resume found, and the label and address of a CI server."""
-        from judge_eval.runs.judging.start import place_in_ci
+        from judge_eval.runs.judging.session import place_in_ci
 
         label, href = place_in_ci(os.environ)
         return Keeping(

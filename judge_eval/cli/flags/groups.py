@@ -17,10 +17,8 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from judge_eval.cli.flags import completion
 from judge_eval.errors import ConfigError, advise
-from judge_eval.ranges import RANGES, Range
-from judge_eval.safe_text import public_url
-from judge_eval.settings import FieldValues, Setting, hints_of, setting_of, settings_of
-from judge_eval.user_text import check_spelling_of_place, check_text, is_address
+from judge_eval.safe_text import check_spelling_of_place, check_text, is_address, public_url
+from judge_eval.settings import RANGES, FieldValues, Range, Setting, hints_of, setting_of, settings_of
 
 NO_FLAG = object()
 """In the annotation of a parameter that is set by the environment and the configuration file alone."""

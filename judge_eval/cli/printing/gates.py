@@ -30,8 +30,7 @@ class RunGate:
 
     def __post_init__(self) -> None:
         if self.gates.has_limits:
-            from judge_eval.compare.gate import check_gates
-            from judge_eval.compare.gate_limit import gate_limits
+            from judge_eval.compare.gate import check_gates, gate_limits
 
             check_gates((), self.gates) if self.baseline is None else gate_limits(self.gates)
 
@@ -39,7 +38,7 @@ class RunGate:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
         if not self.gates.has_limits:
             return list(chosen)
-        from judge_eval.compare.gate_limit import gated_metrics
+        from judge_eval.compare.gate import gated_metrics
         from judge_eval.evaluator import DEFAULT_METRICS
         from judge_eval.metrics import parse_metric
 
@@ -50,8 +49,7 @@ class RunGate:
         if not self.gates.has_limits and self.baseline is None:
             return Checked(done)
         from judge_eval.compare.compare import compare
-        from judge_eval.compare.gate import check_gates
-        from judge_eval.compare.gate_limit import gated_metrics
+        from judge_eval.compare.gate import check_gates, gated_metrics
         from judge_eval.runs.scoring.rescore import rescore
 
         wanted = gated_metrics(done.manifest.metrics, self.gates)

@@ -14,9 +14,9 @@ from judge_eval.views.plan import escalation_lines, plan_lines, stage_lines
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
-    from judge_eval.runs.judging.counting import Progress
     from judge_eval.runs.judging.sources import Traces
     from judge_eval.runs.options import Selecting
+    from judge_eval.runs.scoring.counting import Progress
     from judge_eval.trials import PairedPilot, PilotSample
 
 

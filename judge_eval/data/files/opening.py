@@ -12,7 +12,7 @@ from typing import BinaryIO
 from judge_eval import limits
 from judge_eval.errors import DataError
 from judge_eval.files import is_device
-from judge_eval.user_text import check_text
+from judge_eval.safe_text import check_text
 
 PACKED = {b"BZh": "bz2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "lzma"}
 """What a packed file begins with, and the module that unpacks it."""

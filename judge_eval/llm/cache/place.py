@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from judge_eval.errors import ConfigError
 from judge_eval.installed import import_extra
-from judge_eval.user_text import check_spelling_of_place
+from judge_eval.safe_text import check_spelling_of_place
 
 PROJECT = "project"
 """The name of a project's own cache."""

@@ -12,8 +12,8 @@ from typing import Any, Final, Self, TypeAlias
 from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError, Why, advise
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.fake import claim_rules, rules
-from judge_eval.ranges import check_ranges
 from judge_eval.registry import Provider
+from judge_eval.settings import check_ranges
 from judge_eval.wire import Completion, DecisionAnswer, Request, Usage
 
 _MALFORMED: Final = (

@@ -13,7 +13,7 @@ from typing import Any
 from judge_eval.errors import ConfigError
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.local.places import ModelPlace
-from judge_eval.ranges import Range
+from judge_eval.settings import Range
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, DecisionAnswer, Request
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from judge_eval.errors import OtherCutsError
 from judge_eval.metrics.words import WordNumbers, grams, word_numbers
 from judge_eval.quotes import SHORTEST
-from judge_eval.runs.columns.table_reader import AnyResult, light_results, verdict_table
-from judge_eval.runs.columns.verdict_table import Places, VerdictTable
+from judge_eval.runs.columns.verdict_table import AnyResult, Places, VerdictTable, light_results, verdict_table
 from judge_eval.runs.folder.lines import text_read
 from judge_eval.runs.folder.run import Run
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, overload, runtime_checkable
+from typing import IO, Final, NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,18 @@ from judge_eval.files import absent, open_plain, remove_empty, replacing, write_
 from judge_eval.foreign import RepeatedKeyError, read_json
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
-from judge_eval.runs.folder.integrity import ResultsCheck, check_results, finished_manifest
-from judge_eval.runs.folder.lines import GradedTrace, TraceLine
-from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
-from judge_eval.schema import Trace
+from judge_eval.runs.folder.lines import NoVerdictLine, PoolLine, TraceLine, VerdictLine
+from judge_eval.runs.folder.records import FORMAT, RESULTS, Manifest, TraceResult
+from judge_eval.runs.folder.run_files import (
+    MANIFEST,
+    ResultsCheck,
+    byte_blocks,
+    check_results,
+    finished_manifest,
+    lock_folder,
+    whole_lines,
+)
+from judge_eval.schema import Outcome, Trace, TracePool, repeats_of
 from judge_eval.spelling import option
 
 DEFAULT_CLUSTER = "cluster"
@@ -39,6 +47,96 @@ def cluster_of(trace: Trace | TraceLine, key: str) -> str | None:
     keys = (key, *DEPENDENT) if key == DEFAULT_CLUSTER else (key,)
     value = next((trace.metadata[name] for name in keys if trace.metadata.get(name) is not None), None)
     return value if value is None or isinstance(value, str) else canonical_json(value)
+
+
+ChunkNumbers: TypeAlias = tuple[float | None, ...]
+
+
+class GradedTrace(NamedTuple):
+    """A judged trace without its texts: some hundred bytes."""
+
+    id: str
+    grades: tuple[int | None, ...]
+    """In rank order; None if the verdict failed."""
+    total: int | None
+    """How many relevant chunks exist."""
+    pool: TracePool | PoolLine | None
+    rest: tuple[int, ...]
+    """The pool's grades of the chunks that were not retrieved."""
+    repeats: tuple[bool, ...]
+    """Whether an earlier chunk has the same title and text."""
+    probable: ChunkNumbers = ()
+    """The judge's probability that each chunk is relevant; empty if it gave none."""
+    expected: ChunkNumbers = ()
+    """Each chunk's mean grade under these probabilities."""
+    abstains: ChunkNumbers = ()
+    """The reader's probability to abstain with each chunk alone, as `abstentions` returns it."""
+    chances: tuple[tuple[float, ...] | None, ...] = ()
+    """Each chunk's probability of each grade."""
+
+    @classmethod
+    def of(cls, trace: Trace | TraceLine, outcomes: Sequence[Outcome | VerdictLine | NoVerdictLine]) -> GradedTrace:
+        """Take from a trace and its outcomes what scoring reads."""
+        verdicts = [outcome if outcome.kind == "verdict" else None for outcome in outcomes]
+        rest: tuple[int, ...] = ()
+        if trace.pool is not None:
+            retrieved = {chunk.id for chunk in trace.chunks}
+            rest = tuple(grade for chunk, grade in trace.pool.grades.items() if chunk not in retrieved)
+        graded = cls(
+            id=trace.id,
+            grades=tuple(verdict.grade if verdict else None for verdict in verdicts),
+            total=trace.relevant_total,
+            pool=trace.pool,
+            rest=rest,
+            repeats=tuple(repeats_of(trace.chunks)),
+            abstains=abstentions(trace),
+        )
+        for v in verdicts:
+            if v is not None and (v.confidence is not None or v.expected_grade is not None):
+                break
+        else:
+            return graded
+        return graded._replace(
+            probable=tuple(v.confidence if v else None for v in verdicts),
+            expected=tuple(v.expected_grade if v else None for v in verdicts),
+            chances=tuple(v.grade_probabilities if v else None for v in verdicts),
+        )
+
+    def as_read(self, relevant: int) -> tuple[GradedTrace, ChunkNumbers]:
+        """Return the trace without the grade of chunks whose reader failed, and when the reader abstains if relevant.
+
+        Their worst and best grade bound what they add: of a known grade nothing, or all that this grade can add.
+        """
+        failed = [p is not None and math.isnan(p) for p in self.abstains]
+        if not any(failed):
+            return self, self.abstains
+        cells = list(zip(self.grades, self.abstains, failed, strict=True))
+        grades = tuple(None if fault else grade for grade, _, fault in cells)
+        low = tuple(float(grade is not None and grade >= relevant) if fault else p for grade, p, fault in cells)
+        high = tuple(float(grade is not None and grade < relevant) if fault else p for grade, p, fault in cells)
+        return self._replace(grades=grades, abstains=low), high
+
+
+ABSTAINS: Final = "no_res_prob"
+"""The key of a chunk's metadata that says with which probability a reader abstains if it has that chunk alone."""
+
+
+def abstentions(trace: Trace | TraceLine) -> ChunkNumbers:
+    """Return a reader's probabilities to abstain: None if nobody asked, NaN if it failed; empty if nobody asked at all.
+
+    A value that is not a probability, such as null, says that the reader failed.
+    """
+    named = [chunk.metadata.get(ABSTAINS, _UNASKED) if chunk.metadata else _UNASKED for chunk in trace.chunks]
+    if all(p is _UNASKED for p in named):
+        return ()
+    return tuple(None if p is _UNASKED else _probability(p) for p in named)
+
+
+_UNASKED = object()
+
+
+def _probability(p: object) -> float:
+    return float(p) if isinstance(p, int | float) and 0 <= p <= 1 else math.nan
 
 
 class Index:
@@ -127,78 +225,6 @@ class Index:
                 if row in self.bounds[name]:
                     out.bounds[name][new] = self.bounds[name][row]
         return out
-
-
-_FIELDS = {"calls", "killed", "lost", "hits", "input_tokens", "output_tokens", "cost", "retries", "dropped", "cache"}
-
-
-class Notes:
-    """Notes of what all sessions of a run paid by the time its results have a certain size.
-
-    A note is written before the results that it covers, and holds once these are in the file. Between notes stands a
-    byte for each request that begins. Errors are ignored: a folder that cannot take notes has none.
-    """
-
-    def __init__(self, folder: Path, size: int, tally: Tally) -> None:
-        self._path = folder / TAKEN
-        self.drop()
-        self._file = None
-        with suppress(OSError):
-            self._file = open_plain(self._path, "ab")
-        self.add(size, tally)
-
-    def add(self, size: int, tally: Tally, in_flight: int | None = 0) -> None:
-        """Note what the run has paid by the time its results have this size, and its requests in flight if known."""
-        if self._file is not None:
-            paid = tally.model_dump(include=_FIELDS, exclude_defaults=True)
-            note = {"size": size, "in_flight": in_flight, "tally": paid}
-            with suppress(OSError):
-                self._file.write(json.dumps(note).encode() + b"\n")
-
-    def begin(self) -> None:
-        """Note that a request begins."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.write(_BEGUN)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-
-    def drop(self) -> None:
-        """Remove the notes; the manifest holds the same once the run has ended."""
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
-
-
-_BEGUN = b"."
-
-
-class PaidSoFar(NamedTuple):
-    """What a run had paid by the time its results had a size."""
-
-    size: int
-    tally: Tally
-    open: int | None
-    """The requests in flight then, and those that began later, before the kill; None if not known."""
-
-
-def read_notes(folder: Path) -> list[PaidSoFar]:
-    """Read the notes of a run that was killed, by growing size; unreadable notes are left out."""
-    notes: list[PaidSoFar] = []
-    begun = 0
-    with suppress(OSError), open_plain(folder / TAKEN) as file:
-        for line in file:
-            begun += len(line) - len(line := line.lstrip(_BEGUN))
-            with suppress(ValueError, KeyError, TypeError):
-                note = json.loads(line)
-                size, in_flight = int(note["size"]), note["in_flight"]
-                tally = Tally.model_validate_json(json.dumps(note["tally"]), context=KEPT)
-                while notes and notes[-1].size >= size:  # of results that were never written
-                    notes.pop()
-                notes.append(PaidSoFar(size, tally, None if in_flight is None else int(in_flight) - begun))
-    return [note._replace(open=None if note.open is None else note.open + begun) for note in notes]
 
 
 def encode(result: TraceResult) -> bytes:
@@ -433,16 +459,16 @@ class Journal:
     """The results of a run that is being written.
 
     Lines are appended as traces finish; an incomplete line left by a kill is removed on resume. Only one process writes
-    a run at a time. Existing results are read once: `take` is called with each and the offset of its end, and returns
-    it with the scores of the manifest's metrics (an error changes nothing); `settle` completes the manifest after all
-    are read. The manifest is written at once, without the digest of the results, which existing results must match.
+    a run at a time. Existing results are read once: `take` is called with each, and returns it with the scores of the
+    manifest's metrics (an error changes nothing); `settle` completes the manifest after all are read. The manifest is
+    written at once, without the digest of the results, which existing results must match.
     """
 
     def __init__(
         self,
         folder: Path,
         manifest: Manifest,
-        take: Callable[[TraceResult, int], TraceResult] = lambda result, _: result,
+        take: Callable[[TraceResult], TraceResult] = lambda result: result,
         settle: Callable[[Manifest], Manifest] = lambda manifest: manifest,
     ) -> None:
         self.folder, self.manifest = folder, manifest
@@ -457,7 +483,6 @@ class Journal:
                     self._take_in(folder / RESULTS, take, settle)
                 else:
                     self.write_manifest(settle(manifest))
-                self._notes = Notes(folder, self._size, self.manifest.tally)
                 self._file = open_plain(folder / RESULTS, "ab")
                 if os.fstat(self._file.fileno()).st_size > self._size:  # a line that was torn off
                     self._file.truncate(self._size)
@@ -466,7 +491,7 @@ class Journal:
             raise
 
     def _take_in(
-        self, path: Path, take: Callable[[TraceResult, int], TraceResult], settle: Callable[[Manifest], Manifest]
+        self, path: Path, take: Callable[[TraceResult], TraceResult], settle: Callable[[Manifest], Manifest]
     ) -> None:
         """Read and index the existing lines; if one changes, a new file replaces theirs in one step."""
         digest = self.manifest.results_digest
@@ -477,7 +502,7 @@ class Journal:
                 if check is not None:
                     check.add(line)
                 result = self._read(line, path)
-                taken = take(result, offset + len(line))
+                taken = take(result)
                 if taken is not result:
                     if out is None:
                         out = stack.enter_context(replacing(path))
@@ -500,12 +525,10 @@ class Journal:
                 check_results(path, self.manifest.results_digest)
             raise
 
-    def append(self, results: Sequence[TraceResult], taken: Tally | None = None, in_flight: int | None = 0) -> None:
-        """Append lines in one write, and note what the run has paid in all, these results included."""
+    def append(self, results: Sequence[TraceResult]) -> None:
+        """Append lines in one write."""
         lines = [encode(result) for result in results]
         data = b"".join(lines)
-        if taken is not None:
-            self._notes.add(self._size + len(data), taken, in_flight)
         with _writing(self.folder):
             try:
                 if self._file.write(data) != len(data):  # a full disk takes a part
@@ -518,14 +541,6 @@ class Journal:
             self.index.add(result, self._size, len(line))
             self._size += len(line)
 
-    def note(self, taken: Tally, in_flight: int | None = 0) -> None:
-        """Note what the run has paid by now, unfinished traces included, and how many requests are in flight."""
-        self._notes.add(self._size, taken, in_flight)
-
-    def begin(self) -> None:
-        """Note that a request begins, which a kill may leave without an answer."""
-        self._notes.begin()
-
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, without a digest: the results are still being written."""
         self._write(manifest.under_way())
@@ -533,7 +548,6 @@ class Journal:
     def finish(self, manifest: Manifest) -> Manifest:
         """Replace the manifest by that of an ended run, and return it with the digest of the results."""
         self._write(finished_manifest(manifest, self.folder))
-        self._notes.drop()
         return self.manifest
 
     def _write(self, manifest: Manifest) -> None:
@@ -561,7 +575,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the files; safe to call twice."""
-        for file in (getattr(self, "_file", None), getattr(self, "_notes", None), self._lock):
+        for file in (getattr(self, "_file", None), self._lock):
             if file is not None:
                 file.close()
 

@@ -10,10 +10,11 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.errors import NEVER_ASKED, NO_FAILURE
 from judge_eval.record import AsWritten, PlainObject, Record, Shown, trusted
-from judge_eval.runs.folder.run_files import RESULTS
 from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
+RESULTS: Final = "results.jsonl"
+"""The file of a run's results."""
 FORMAT = 1
 """The version of the files; a reader refuses versions above its own."""
 
@@ -262,16 +263,9 @@ class Shard(Record):
     traces: int = Field(default=0, ge=0)
     """How many traces fall into this part."""
     chunks: int = Field(default=0, ge=0)
-    parts: tuple[int, ...] = ()
-    """Where several parts were merged and others are still to come: which, `index` being the first."""
-
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """Which parts these are, in order."""
-        return self.parts or (self.index,)
 
     def __str__(self) -> str:
-        return f"{'+'.join(map(str, self.indices))}/{self.count}"
+        return f"{self.index}/{self.count}"
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -468,7 +462,7 @@ class Manifest(Record):
     environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
     files: dict[str, FileDigest] = Field(default_factory=dict)
-    """By name the results and the Parquet files made from them, as they were when the run ended; else empty."""
+    """By name the results, as they were when the run ended; else empty."""
     digest: str | None = None
     """The SHA-256 of all fields but label, address and tags; None while the run is written."""
 

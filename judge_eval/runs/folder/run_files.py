@@ -1,20 +1,22 @@
-"""The files of a run's folder: their names, their lines, the lock on them."""
+"""The files of a run's folder: names, lines, the lock on them, and whether they are as they were written."""
 
 import errno
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
+from judge_eval.digest import digest_json
 from judge_eval.errors import FullDiskError, RunError
 from judge_eval.files import hold, open_plain
+from judge_eval.runs.folder.records import EDITABLE, RESULTS, FileDigest, Manifest
 
-MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
-TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
+MANIFEST, LABELS = "manifest.json", "labels.jsonl"
 PROGRESS = "progress.json"
-"""There while a process judges the run, or where one was killed; no part of the run."""
-TAKEN = ".taken.jsonl"
-"""There while a process judges the run, or where one was killed: what it has paid by then."""
+"""There while a process judges the run, or where one was killed: how far it was, and what it had paid by then."""
 
 MOST_MANIFEST = 64 * 2**20
 """Bytes that a manifest may have: more than any whose breakdown by tag is full."""
@@ -70,3 +72,94 @@ def whole_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
                 return
             yield offset, line
             offset += len(line)
+
+
+ADVICE = (
+    "it was changed or damaged: copy the run again from its source, or judge it again "
+    "(`runs verify` says what was changed)"
+)
+
+
+def file_digest(path: Path) -> FileDigest:
+    """Digest a file, which must not be a link."""
+    with open_plain(path) as file:
+        sha256 = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        return FileDigest(bytes=file.tell(), sha256=sha256)
+
+
+def manifest_digest(manifest: Manifest) -> str:
+    """Digest all of a manifest but what may be edited."""
+    # What is as a new run has it is left out: a field that a later version adds changes no digest.
+    text = manifest.model_dump_json(exclude={*EDITABLE, "digest"}, exclude_defaults=True)
+    return digest_json(json.loads(text))
+
+
+def with_digests(manifest: Manifest, results: FileDigest | None) -> Manifest:
+    """Return the manifest of a run that has ended, with the digests of its results and of itself."""
+    ended = manifest.replace(files={} if results is None else {RESULTS: results})
+    return ended.replace(digest=manifest_digest(ended))
+
+
+def finished_manifest(manifest: Manifest, folder: Path) -> Manifest:
+    """Return the manifest of a run that has ended in a folder, with the digest of its results."""
+    path = folder / RESULTS
+    with os_errors("cannot be read", path):
+        return with_digests(manifest, file_digest(path))
+
+
+def is_as_written(manifest: Manifest) -> bool:
+    """Return whether a manifest is as it was when the run ended; one of a run under way has no digest."""
+    if manifest.digest is None:
+        return manifest.counted is None and not manifest.files
+    return manifest.digest == manifest_digest(manifest)
+
+
+class ResultsCheck:
+    """Checks the results of a run, while they are read, against their digest and number, if known."""
+
+    def __init__(self, path: Path, expected: FileDigest | None, count: int | None = None) -> None:
+        self.path, self.expected, self.count = path, expected, count
+        self._hash = hashlib.sha256()
+        self._lines = self._bytes = 0
+
+    def add(self, line: bytes) -> None:
+        """Take in a line."""
+        self._lines += 1
+        self._bytes += len(line)
+        if self.expected is not None:
+            self._hash.update(line)
+
+    def conclude(self, traces: int | None = None) -> None:
+        """Check what was read, with the number of different traces in it; None: one for each line."""
+        results = self._lines if traces is None else traces
+        if self.count not in (None, results):
+            self._refuse(f"holds {results:,} results, and its manifest counts {self.count:,}")
+        expected = self.expected
+        if expected is not None:
+            # The last line may have no end, and is passed over then: the size tells.
+            same = self._bytes == expected.bytes == self.path.lstat().st_size
+            if not same or self._hash.hexdigest() != expected.sha256:
+                self._refuse("is not what was written when the run ended")
+
+    def _refuse(self, what: str) -> None:
+        raise RunError(f"{what}; {ADVICE}", file=self.path)
+
+
+def check_length(path: Path, manifest: Manifest) -> None:
+    """Check that the results of a run have the size in its manifest, without reading them."""
+    expected = manifest.results_digest
+    if expected is not None:
+        try:
+            size = path.lstat().st_size
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror or error}; {ADVICE}", file=path) from None
+        if size != expected.bytes:
+            check_results(path, expected, manifest.counted)
+
+
+def check_results(path: Path, expected: FileDigest | None, count: int | None = None) -> None:
+    """Check a results file against its digest or its number of results; about a second a gigabyte."""
+    check = ResultsCheck(path, expected, count)
+    for _, line in whole_lines(path):
+        check.add(line)
+    check.conclude()

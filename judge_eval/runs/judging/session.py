@@ -1,36 +1,62 @@
-"""One session of a run: judging a dataset, scoring what finishes, keeping it as it comes."""
+"""One session of a run: how it starts, anew or where an earlier one ended, judging a dataset, keeping what finishes."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+import platform
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol, Self
 
-import numpy as np
+from pydantic import JsonValue
 
 from judge_eval.data.remarks import Remarks, ScoreOrder
 from judge_eval.engine import Engine, Item, Judged, Source
-from judge_eval.errors import DataError, JudgeEvalError, MetricError, RunError
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError
+from judge_eval.installed import own_version
 from judge_eval.judges.judge import Judge
+from judge_eval.llm.backend import Identity
 from judge_eval.llm.options import Otel
 from judge_eval.llm.stack import Stack
 from judge_eval.record import trusted
-from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_folder, read_notes
-from judge_eval.runs.folder.records import FORMAT, JUDGED, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.folder.run_files import RESULTS
-from judge_eval.runs.judging.counting import PROGRESS_EVERY, Counting, Progress, publishing, total, with_paid
+from judge_eval.runs.folder.describing import differences
+from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_folder
+from judge_eval.runs.folder.records import (
+    FORMAT,
+    JUDGED,
+    RESULTS,
+    Dataset,
+    Intervals,
+    Manifest,
+    Status,
+    Tally,
+    TraceResult,
+)
+from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.judging.sources import Fingerprint
-from judge_eval.runs.keeping.mirror import is_pushed
+from judge_eval.runs.keeping.lookup import newest_of
+from judge_eval.runs.keeping.mirror import is_pushed, until_left, url_of
 from judge_eval.runs.scoring.aggregate import figures
+from judge_eval.runs.scoring.counting import (
+    Counting,
+    Progress,
+    every_second,
+    remove_progress,
+    tally_of_killed,
+    with_paid,
+)
 from judge_eval.runs.scoring.rescore import scored_again
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Judgment, Trace
+from judge_eval.spelling import option
 
 
 class Driver(AbstractAsyncContextManager[Any], Protocol):
@@ -117,64 +143,18 @@ def emit(results: Sequence[TraceResult], otel: Otel) -> None:
         emit_scores(results, content=otel == "content")
 
 
-class PriorTally:
-    """What a run had paid when it was killed: by its notes, and by the rows after the last note.
-
-    Without notes (of a run that was pulled) the manifest's tally covers the requests of the
-    first rows; the others count as calls, and what was lost is not known.
-    """
-
-    def __init__(self, folder: Path, tally: Tally) -> None:
-        self._notes, self._tally = read_notes(folder), tally
-        self._open: int | None = None
-        self._covered = tally.calls + tally.hits
-        self._rest = Tally()
-        self._keys: dict[int, frozenset[tuple[str, str]]] = {}
-        """By position of a trace that was not finished: the calls that are counted."""
-
-    def add(self, result: TraceResult, end: int) -> None:
-        """Take in a row, in the order of the file; `end` is the offset of its end."""
-        counted = self._keys.pop(result.position, frozenset[tuple[str, str]]())
-        calls = [call for call in result.calls if (call.key, call.model) not in counted]
-        if result.failed or result.parts:
-            self._keys[result.position] = counted | {(call.key, call.model) for call in calls}
-        beyond = calls[self._covered :]
-        self._covered -= len(calls) - len(beyond)
-        self._rest = Tally(
-            calls=self._rest.calls + len(beyond),
-            input_tokens=self._rest.input_tokens + sum(call.input_tokens for call in beyond),
-            output_tokens=self._rest.output_tokens + sum(call.output_tokens for call in beyond),
-        )
-        self._take_notes(end)
-
-    def _take_notes(self, end: int) -> None:
-        while self._notes and self._notes[0].size <= end:
-            _, self._tally, self._open = self._notes.pop(0)
-            self._rest, self._covered = Tally(), 0
-
-    def tally(self, context: RunContext) -> Tally:
-        """Return what was paid in all, and the most that is not counted."""
-        self._take_notes(0)  # of a run without a row
-        rest = self._rest
-        lost = None if self._open is None else max(0, self._open - rest.calls)
-        cost = context.stack.cost_of(rest.input_tokens, rest.output_tokens) if rest.calls else 0.0
-        return total([self._tally, rest.replace(cost=cost, killed=1, lost=lost)])
-
-
 class EarlierRows:
-    """The rows of a resumed run, read once; `killed` is its folder if it could not write what it paid."""
+    """The rows of a resumed run, read once; `killed` is its folder if it could not write how it ended."""
 
     def __init__(self, context: RunContext, manifest: Manifest, killed: Path | None = None) -> None:
         self.counting = Counting(context.stack, manifest, context.judge)
         self._judged: dict[str, tuple[str, Judgment | None]] = {}
         """By id of a trace its digest, and its judgment if something is missing in it."""
         self._context, self._names, self._answered = context, set(context.scorer.names), False
-        self._paid = None if killed is None else PriorTally(killed, manifest.tally)
+        self._paid = None if killed is None else tally_of_killed(killed, manifest)
 
-    def take(self, result: TraceResult, end: int = 0) -> TraceResult:
+    def take(self, result: TraceResult) -> TraceResult:
         """Take in a row, and return it with the scores of the run's metrics."""
-        if self._paid is not None:
-            self._paid.add(result, end)
         if result.scores.keys() != self._names:
             (result,) = scored_again([result], self._context.scorer)
         if not self._answered and any(outcome.kind == "verdict" for outcome in result.outcomes):
@@ -202,7 +182,7 @@ class EarlierRows:
     def settle(self, manifest: Manifest) -> Manifest:
         """Complete the manifest, after all rows, with what a kill left out."""
         if self._paid is not None:
-            self.counting.before = with_paid(self._paid.tally(self._context), self._context.paid)
+            self.counting.before = with_paid(self._paid, self._context.paid)
             manifest = manifest.replace(tally=self.counting.tally())
         return manifest
 
@@ -256,12 +236,11 @@ class RunSession:
         # the run ends early, its folder says so and can be resumed.
         engine = self.context.engine()
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
-        async with publishing(self.folder, self._progress), self._telling_of_waits():
+        async with every_second(self._tell):
             try:
-                with self._noting_begins():
-                    async with engine:
-                        async for block in engine.results(source):
-                            yield self._keep(block)
+                async with engine:
+                    async for block in engine.results(source):
+                        yield self._keep(block)
             except BaseException as error:
                 self._keep(engine.take(), quietly=True)
                 failed, journal = isinstance(error, Exception), self.journal
@@ -278,11 +257,7 @@ class RunSession:
     def run(self) -> Run:
         """Return the run as it is after `results` has ended."""
         if self.folder is not None:
-            results, digest = ResultsFile(self.folder / RESULTS, self.manifest), self.manifest.results_digest
-            if digest is not None:
-                offsets = np.array(self._index.offsets, dtype=np.int64)
-                results.placed(np.column_stack([offsets, np.arange(1, len(offsets) + 1)]), digest.sha256)
-            return Run(self.manifest, results, self.folder)
+            return Run(self.manifest, ResultsFile(self.folder / RESULTS, self.manifest), self.folder)
         return Run(self.manifest, [self._memory[place] for place in sorted(self._memory)])
 
     def another(self) -> RunSession | None:
@@ -302,49 +277,11 @@ class RunSession:
         taken = self._counting.taken()
         return bool(len(self._index) or taken.calls or taken.hits)
 
-    @contextmanager
-    def _noting_begins(self) -> Iterator[None]:
-        """Have each request noted before it is sent."""
-        if self.journal is None:
-            yield
-            return
-        counters = self.context.stack.counters
-        for counter in counters:
-            counter.on_begin.append(self.journal.begin)
-        try:
-            yield
-        finally:
-            for counter in counters:
-                counter.on_begin.remove(self.journal.begin)
-
-    @property
-    def _in_flight(self) -> int | None:
-        """How many requests are in flight; None if others make them."""
-        counters = self.context.stack.counters
-        return sum(counter.in_flight for counter in counters) if counters else None
-
-    def _progress(self) -> Progress:
-        if self.journal is not None:
-            self.journal.note(self._counting.taken(), self._in_flight)
-        return self._counting.progress(self.folder)
-
-    @asynccontextmanager
-    async def _telling_of_waits(self) -> AsyncIterator[None]:
-        """Call `watch` about every second while a server's wait holds calls up, for then no trace may finish."""
-        if self.watch is None:
-            yield
-            return
-        task = asyncio.create_task(self._tell_of_waits(self.watch), name="judge_eval waits")
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _tell_of_waits(self, watch: Callable[[Progress], None]) -> None:
-        while True:
-            await asyncio.sleep(PROGRESS_EVERY)
-            if self.context.stack.asked_wait:
-                watch(self._counting.progress(self.folder))
+    def _tell(self) -> None:
+        """Write the progress; call `watch` while a server's wait holds calls up, for then no trace may finish."""
+        self._counting.write(self.folder)
+        if self.watch is not None and self.context.stack.asked_wait:
+            self.watch(self._counting.progress(self.folder))
 
     def _items(self, traces: Iterator[tuple[int, Trace]]) -> Iterator[Item]:
         for position, trace in traces:
@@ -371,7 +308,8 @@ class RunSession:
         results = results_of(block, self.context.scorer, undefined)
         try:
             if self.journal is not None:
-                self.journal.append(results, self._counting.taken(), self._in_flight)
+                self._counting.write(self.folder)  # before the results: what it says was paid covers them
+                self.journal.append(results)
             else:
                 for result in results:
                     self._remember(result)
@@ -420,4 +358,165 @@ class RunSession:
                 raise (self.folder and missing_folder(self.folder)) or error from None
         finally:
             if self.journal is not None:
+                remove_progress(self.journal.folder)
                 self.journal.close()
+
+
+def begin(dataset: Dataset, context: RunContext, intervals: Intervals) -> Manifest:
+    """Return the manifest of a new run of a dataset."""
+    return Manifest.parse(
+        {
+            "id": context.run_id or str(uuid.uuid4()),
+            "created": datetime.now(UTC),
+            "dataset": dataset,
+            "judge": context.judge.describe(),
+            "backend": backends_record(context.stack.identities()),
+            "metrics": context.scorer.names,
+            "intervals": intervals,
+            "environment": environment(),
+            "tally": context.paid,
+        },
+        file="the run's manifest",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run to resume, with its manifest, which is read once."""
+
+    folder: Path
+    manifest: Manifest
+
+
+async def run_to_resume(
+    dataset: Dataset, out: Path | None, resume: str | Path | bool, new_if_done: bool = False
+) -> Begun | None:
+    """Find the run to resume; None if a new one starts."""
+    # `resume` is a run's folder; True resumes the newest unfinished run of the same data in `out`, else takes
+    # the newest that is done, unless `new_if_done`. If there is none of the data, a new one starts.
+    if not resume:
+        return None
+    if resume is not True:
+        await until_left(Path(resume))
+        return Begun(Path(resume), load_manifest(Path(resume)))
+    if out is None:
+        raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
+    newest = newest_of(out, dataset.digest, dataset.shard, done=not new_if_done)
+    if newest is None:
+        return None
+    await until_left(newest[0])
+    # What stands behind a URL was brought here since.
+    return Begun(newest[0], newest[1] if url_of(newest[0]) is None else load_manifest(newest[0]))
+
+
+def check_goes_on(begun: Begun, manifest: Manifest, *, newest: bool) -> None:
+    """Check that a run has the data, the judge and, if done, the metrics of the run that would start."""
+    folder, before = begun.folder, begun.manifest
+    if before.imported:
+        fault = "cannot resume an imported run; import the file again (`runs import`), or judge the data in a new run"
+        raise RunError(fault, file=folder)
+    # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
+    if different := differences(before, manifest, metrics=before.is_whole):
+        advice = ""
+        if newest and before.status == "done":
+            another = option("new_if_done", True)
+            advice = f" (it is the newest run of these data, and done; {another} begins another)"
+        raise RunError(f"cannot resume: {different}{advice}", file=folder)
+
+
+def open_journal(
+    manifest: Manifest, out: Path | None, begun: Begun | None, context: RunContext
+) -> tuple[Journal | None, EarlierRows]:
+    """Open the folder that a run is written to (no journal: a run in memory), and read its rows once."""
+    if begun is None:
+        rows = EarlierRows(context, manifest)
+        return (None if out is None else Journal(out / folder_name(manifest), manifest)), rows
+    before = begun.manifest
+    manifest = before.replace(
+        status="running",
+        finished=None,
+        intervals=manifest.intervals,
+        metrics=manifest.metrics,
+        baseline=manifest.baseline or before.baseline,
+        aggregates=before.aggregates if before.metrics == manifest.metrics else {},
+        tally=before.tally if before.status == "running" else with_paid(before.tally, context.paid),
+    )
+    rows = EarlierRows(context, manifest, begun.folder if before.status == "running" else None)
+    return Journal(begun.folder, manifest, rows.take, rows.settle), rows
+
+
+def folder_name(manifest: Manifest) -> str:
+    """Return the name of a run's folder: when it was created, and the start of its id."""
+    stamp = manifest.created.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{uuid.UUID(manifest.id).hex[:8]}"
+
+
+def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
+    """Write down who answers, by route; a single model stands for itself, and a scripted one has no name."""
+    records: dict[str, dict[str, JsonValue]] = {}
+    for route, identity in identities.items():
+        who = identity or Identity("custom", "")
+        records[route] = {
+            "provider": who.provider,
+            "model": who.model,
+            "base_url": who.base_url,
+            "params": dict(who.params),
+            **({"variant": who.variant} if who.variant else {}),
+        }
+    if list(records) == [""]:
+        return records[""]
+    models = ", ".join(f"{r['provider']}/{r['model']}" for r in records.values())
+    return {"provider": "panel", "model": models, "members": dict(records)}
+
+
+def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Read off a label and an address from what GitHub and GitLab tell their jobs."""
+    # A pull request is labelled by its branch and number, `feature-x (#12)`, on GitLab `feature-x (!12)`, and linked;
+    # a branch's name cannot hold a blank, so that a fork's branch is never taken for one of `label:main`. Elsewhere
+    # the label is the branch or tag and the address its commit, or the job. One that is not http or https is None.
+    get = variables.get
+    label = href = None
+    if get("GITHUB_ACTIONS"):
+        home = f"{get('GITHUB_SERVER_URL', 'https://github.com')}/{get('GITHUB_REPOSITORY', '')}"
+        pull = re.fullmatch(r"refs/pull/([0-9]+)/(merge|head)", get("GITHUB_REF", ""))
+        if pull:
+            label, href = _label(get("GITHUB_HEAD_REF"), "PR", f"#{pull[1]}"), f"{home}/pull/{pull[1]}"
+        else:
+            label = get("GITHUB_REF_NAME")
+            job = f"{home}/actions/runs/{get('GITHUB_RUN_ID')}" if get("GITHUB_RUN_ID") else None
+            href = f"{home}/commit/{get('GITHUB_SHA')}" if get("GITHUB_SHA") else job
+    elif get("GITLAB_CI"):
+        home, number = get("CI_PROJECT_URL", ""), get("CI_MERGE_REQUEST_IID", "")
+        if number.isdecimal():
+            label = _label(get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME"), "MR", f"!{number}")
+            href = f"{get('CI_MERGE_REQUEST_PROJECT_URL') or home}/-/merge_requests/{number}"
+        else:
+            commit = f"{home}/-/commit/{get('CI_COMMIT_SHA')}" if get("CI_COMMIT_SHA") else None
+            label, href = get("CI_COMMIT_REF_NAME"), commit or get("CI_JOB_URL")
+    if href is not None and not re.match(r"https?://[^/\s]", href):
+        href = None
+    return label or None, href
+
+
+def _label(branch: str | None, kind: str, number: str) -> str:
+    return f"{branch} ({number})" if branch else f"{kind} {number}"
+
+
+def environment() -> dict[str, JsonValue]:
+    """Return the versions of this package and of Python, and the git revision of the working folder.
+
+    They are read once in a process: what is loaded does not change, and git may take long.
+    """
+    return dict(_environment())
+
+
+@cache
+def _environment() -> dict[str, JsonValue]:
+    versions: dict[str, JsonValue] = {"judge_eval": own_version(), "python": platform.python_version()}
+    if git := shutil.which("git"):
+        with suppress(OSError, subprocess.SubprocessError):
+            head = subprocess.run(  # noqa: S603  a fixed command
+                [git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
+            )
+            versions["git"] = head.stdout.strip()
+    return versions

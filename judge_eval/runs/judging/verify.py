@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
-from judge_eval.files import is_plain
 from judge_eval.record import Record
-from judge_eval.runs.columns.parquet import foreign_row
-from judge_eval.runs.folder import integrity
-from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
+from judge_eval.runs.folder.journal import Index, read_result
 from judge_eval.runs.folder.labels import people_labels
-from judge_eval.runs.folder.records import Aggregate, Manifest, TraceResult
+from judge_eval.runs.folder.records import RESULTS, Aggregate, Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, read_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, whole_lines
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, is_as_written, whole_lines
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
@@ -210,13 +207,11 @@ def verify(folder: Path, *, digests: bool = True) -> Verification:
         return Verification(folder=str(folder), id=None, condition="changed", results=0, findings=broken)
     reading = Reread(folder / RESULTS, manifest, digests)
     findings = reading.findings()
-    if digests and not integrity.is_as_written(manifest):
+    if digests and not is_as_written(manifest):
         findings.append(Finding(file=MANIFEST, what="not what was written"))
     if not reading.changed:  # of other results nothing follows for the manifest
         findings += reading.contradictions()
     findings += _beside(folder, manifest)
-    if not reading.changed and digests and manifest.files:
-        findings += _parts(folder, manifest)
     condition: Condition = "whole"
     if findings:
         condition = "changed"
@@ -225,16 +220,6 @@ def verify(folder: Path, *, digests: bool = True) -> Verification:
     return Verification(
         folder=str(folder), id=manifest.id, condition=condition, results=reading.lines, findings=tuple(findings)
     )
-
-
-def _parts(folder: Path, manifest: Manifest) -> Iterator[Finding]:
-    """Yield what the Parquet files say that does not follow from the results."""
-    if not all(is_plain(folder / name) for name in (TRACES, VERDICTS)):
-        return  # they are not read
-    run = Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
-    if (foreign := foreign_row(run)) is not None:
-        name, row = foreign
-        yield Finding(file=name, what=f"row {row:,} does not follow from the results")
 
 
 def _beside(folder: Path, manifest: Manifest | None) -> Iterator[Finding]:
@@ -247,15 +232,3 @@ def _beside(folder: Path, manifest: Manifest | None) -> Iterator[Finding]:
         except RunError as error:
             lines = None if error.line is None else (error.line, error.line)
             yield Finding(file=LABELS, lines=lines, what=error.message)
-    expected = {} if manifest is None else manifest.files
-    for name in (TRACES, VERDICTS):
-        if name in expected and not (folder / name).is_symlink():
-            try:
-                same = integrity.file_digest(folder / name) == expected[name]
-            except FileNotFoundError:  # the results say the same
-                continue
-            except OSError as error:
-                yield Finding(file=name, what=f"cannot be read: {error.strerror or error}")
-                continue
-            if not same:
-                yield Finding(file=name, what="not what was written; it is passed over")

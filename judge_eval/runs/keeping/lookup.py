@@ -18,8 +18,6 @@ from judge_eval.runs.keeping.mirror import bring_run, refresh_mirror, run_at, sh
 
 LABELLED = "label:"
 """What stands before a label where a run is named."""
-_NAMED = 3
-"""How many of the skipped runs are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def list_runs(root: Path, *, label: str | None = None, tags: Sequence[str] = ())
 def find_run(name: str, root: Path, say: Callable[[str], None] | None = None, *, any_: bool = False) -> Path:
     """Find a run by its folder or URL, its id or the start of it, `label:NAME` (the newest), or `latest`."""
     # `latest` and `label:NAME` skip runs that failed and runs without a verdict if there is a better one,
-    # unless `any_`. `say` is called with which run was taken and why, if it is not the newest or has no
+    # unless `any_`. `say` is called with which run was taken if it is not the newest or has no
     # verdict. A run behind a URL is copied here first.
     if is_url(name):
         return run_at(name)
@@ -133,19 +131,14 @@ def _labelled(runs: Sequence[tuple[Path, Manifest]], label: str, place: str | Pa
 
 
 def _newest(name: str, runs: Sequence[tuple[Path, Manifest]], say: Callable[[str], None] | None, any_: bool) -> Path:
-    place = next((place for place, (_, manifest) in enumerate(runs) if _says_something(manifest)), None)
-    taken = place if place is not None and not any_ else 0
-    if say is not None and not any_:
-        manifest = runs[taken][1]
-        if place is None:
-            say(f"{name} is run {manifest.id[:8]}, which {_outcome(manifest)}; no other run has verdicts")
-        elif taken:
-            why: dict[str, list[str]] = {}
-            for _, m in runs[:taken]:
-                why.setdefault(_outcome(m), []).append(m.id[:8])
-            passed = [f"{_some(ids)} {outcome}" for outcome, ids in why.items()]
-            say(f"{name} is run {manifest.id[:8]}; newer ones were passed over: {'; '.join(passed)}")
-    return runs[taken][0]
+    place = next((place for place, (_, manifest) in enumerate(runs) if any_ or _says_something(manifest)), 0)
+    folder, manifest = runs[place]
+    if say is not None and not any_ and not _says_something(manifest):
+        say(f"{name} is run {manifest.id[:8]}, of status {manifest.status}; no run has verdicts")
+    elif say is not None and place:
+        newer = f"{place} newer ones" if place > 1 else "a newer one"
+        say(f"{name} is run {manifest.id[:8]}; {newer} failed or ended without a verdict")
+    return folder
 
 
 def _says_something(m: Manifest) -> bool:
@@ -153,20 +146,6 @@ def _says_something(m: Manifest) -> bool:
     if m.status in ("failed", "submitted"):
         return False
     return m.tally.verdicts > 0 or (m.status == "done" and m.tally.traces > 0)
-
-
-def _some(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-    return ", ".join(ids[:_NAMED]) + more
-
-
-def _outcome(m: Manifest) -> str:
-    got = f"after {m.tally.verdicts:,} verdicts" if m.tally.verdicts else "without a verdict"
-    if m.status == "failed":
-        return f"failed {got}"
-    if m.status in ("submitted", "running"):
-        return f"is {m.status}, without a verdict so far"
-    return f"ended {got} ({m.status})"
 
 
 def newest_of(

@@ -16,11 +16,12 @@ from typing import Any
 from judge_eval.data.reading import is_url
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import read_plain, write_atomically
-from judge_eval.ranges import check_ranges
+from judge_eval.runs.folder.records import RESULTS
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, RESULTS, byte_blocks, lock_folder, whole_lines
+from judge_eval.runs.folder.run_files import MANIFEST, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.keeping import transfer
 from judge_eval.safe_text import public_url
+from judge_eval.settings import check_ranges
 from judge_eval.spelling import option
 
 _NOTE = ".synced"

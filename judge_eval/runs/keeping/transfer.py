@@ -13,9 +13,9 @@ from typing import IO, Any
 from judge_eval.data.reading import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, read_plain, replacing
-from judge_eval.runs.folder.integrity import check_results
+from judge_eval.runs.folder.records import RESULTS
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, MOST_MANIFEST, RESULTS, TRACES, VERDICTS, locked
+from judge_eval.runs.folder.run_files import LABELS, MANIFEST, MOST_MANIFEST, check_results, locked
 from judge_eval.safe_text import public_url
 
 _LOOKS = 4
@@ -87,7 +87,7 @@ def is_ended(folder: Path) -> bool:
     return False
 
 
-FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
+FILES = (RESULTS, LABELS, MANIFEST)
 """What there may be of a run, in the order in which it is pushed."""
 FROM_THERE = (MANIFEST, *FILES[:-1])
 """The same in the order in which it is copied back: the manifest says whether there are segments."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,13 +18,14 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import ROUNDING, ends
-from judge_eval.ranges import ValueLimits
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder import records
-from judge_eval.runs.folder.journal import Index
-from judge_eval.runs.folder.lines import GradedTrace
+from judge_eval.runs.folder.journal import GradedTrace, Index
 from judge_eval.runs.folder.records import Reranking
+from judge_eval.runs.folder.run import Run, scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.stats import breakdown, holm, imbens_manski
+from judge_eval.settings import ValueLimits
+from judge_eval.stats import PairedComparison, breakdown, compare_paired, holm, imbens_manski
 from judge_eval.stats.distributions import fisher_greater
 
 DEFAULT_INTERVALS = records.Intervals()
@@ -162,6 +163,28 @@ class FilledColumn:
         return FilledColumn(*made)
 
 
+def compare_columns(
+    metric: str, before: FilledColumn, after: FilledColumn, clusters: Sequence[Hashable] | None, **options: Any
+) -> PairedComparison:
+    """Compare a metric on the same traces; the interval covers all values that failed verdicts could have.
+
+    Args:
+        metric: Its name, which tells its limits.
+        before: The baseline's values, none of them NaN.
+        after: The candidate's.
+        clusters: The cluster of each trace, or None.
+        options: Those of `compare_paired`.
+    """
+    return compare_paired(
+        before.value,
+        after.value,
+        ends=((before.low, before.high), (after.low, after.high)),
+        clusters=clusters,
+        limits=limits_of(metric, before.low, before.high, after.low, after.high),
+        **options,
+    )
+
+
 def filled_columns(index: Index, scorer: Scorer) -> dict[str, FilledColumn]:
     """Fill what failed verdicts leave open of the scores in an index, by metric, over the traces that are in means."""
     index = index.answered()
@@ -171,6 +194,31 @@ def filled_columns(index: Index, scorer: Scorer) -> dict[str, FilledColumn]:
         wanted = {row: values[name] for row, values in expected.items() if name in values}
         columns[name] = FilledColumn.of(index.scores[name], index.bounds[name], wanted, index.open)
     return columns
+
+
+def opened(run: Run, table: VerdictTable) -> FilledColumn:
+    """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
+    failed = table.per_trace(table.grades < 0) > 0
+    rows = np.flatnonzero(np.isnan(table.scores).any(axis=1))
+    if not rows.size:
+        return FilledColumn(table.scores, table.scores, table.scores)
+    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in table.metrics}
+    traces: dict[int, GradedTrace] = {}
+    for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
+        traces[row] = GradedTrace.of(result.trace, result.outcomes)
+        for name, span in result.bounds.items():
+            if name in bounds:
+                bounds[name][row] = span
+    expected: dict[int, dict[str, float]] = {}
+    with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
+        scorer = Scorer(table.metrics, scale_of(run))
+        expected = expected_scores(scorer, traces, table.grades, table.starts)
+    incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
+    made = []
+    for place, name in enumerate(table.metrics):
+        wanted = {row: values[name] for row, values in expected.items() if name in values}
+        made.append(FilledColumn.of(table.scores[:, place], bounds[name], wanted, incomplete))
+    return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))
 
 
 def aggregate(

@@ -7,14 +7,12 @@ import numpy as np
 
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.record import Record
-from judge_eval.runs.folder.changed import blocks
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import fill_clusters, filled_columns, limits_of
+from judge_eval.runs.folder.run import Run, blocks
+from judge_eval.runs.scoring.aggregate import compare_columns, fill_clusters, filled_columns
 from judge_eval.runs.scoring.rescore import scale_of, scored_again
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.stats import compare_paired
 from judge_eval.stats.figure import Figure
 
 FIRST = 20
@@ -117,14 +115,8 @@ def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetr
         if not counted.size:
             continue
         old, new = old.at(counted), new.at(counted)
-        compared = compare_paired(
-            old.value,
-            new.value,
-            ends=((old.low, old.high), (new.low, new.high)),
-            clusters=fill_clusters([before.clusters[row] for row in counted.tolist()]),
-            limits=limits_of(name, old.low, old.high, new.low, new.high),
-            planning=False,
-        )
+        clusters = fill_clusters([before.clusters[row] for row in counted.tolist()])
+        compared = compare_columns(name, old, new, clusters, planning=False)
         yield RerankedMetric(
             metric=name,
             before=compared.baseline_mean,

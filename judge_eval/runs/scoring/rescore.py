@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from judge_eval.confidence import WITH_CONFIDENCE
-from judge_eval.conversation import with_history
-from judge_eval.digest import digest_parts
-from judge_eval.errors import ConfigError, DataError, MetricError, UnknownNameError
+from judge_eval.digest import digest_parts, with_history
+from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
 from judge_eval.registry import stages_of
-from judge_eval.runs.columns.table_reader import keep_table, verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable
-from judge_eval.runs.folder.changed import ChangedResults
-from judge_eval.runs.folder.journal import Index
-from judge_eval.runs.folder.lines import ABSTAINS, GradedTrace
+from judge_eval.runs.columns.verdict_table import keep_table, verdict_table
+from judge_eval.runs.folder.journal import ABSTAINS, Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
-from judge_eval.runs.folder.run import AnyRun, Run
+from judge_eval.runs.folder.run import AnyRun, ChangedResults, Run
 from judge_eval.runs.folder.run import scale_of as scale_of
-from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores, figures
-from judge_eval.runs.scoring.outcomes import OutcomeCounts
+from judge_eval.runs.scoring.aggregate import figures
+from judge_eval.runs.scoring.counting import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Chunk, NoVerdict, Outcome, Scale, Trace, Verdict
 from judge_eval.spelling import option
@@ -270,28 +265,3 @@ def read_by(trace: Trace, chances: Mapping[bytes, float]) -> Trace:
 
 def _key(trace: Trace, chunk: Chunk) -> bytes:
     return with_history(digest_parts([trace.query, chunk.title or "", chunk.text]), trace.history)
-
-
-def opened(run: Run, table: VerdictTable) -> FilledColumn:
-    """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
-    failed = table.per_trace(table.grades < 0) > 0
-    rows = np.flatnonzero(np.isnan(table.scores).any(axis=1))
-    if not rows.size:
-        return FilledColumn(table.scores, table.scores, table.scores)
-    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in table.metrics}
-    traces: dict[int, GradedTrace] = {}
-    for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
-        traces[row] = GradedTrace.of(result.trace, result.outcomes)
-        for name, ends in result.bounds.items():
-            if name in bounds:
-                bounds[name][row] = ends
-    expected: dict[int, dict[str, float]] = {}
-    with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
-        scorer = Scorer(table.metrics, scale_of(run))
-        expected = expected_scores(scorer, traces, table.grades, table.starts)
-    incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
-    made = []
-    for place, name in enumerate(table.metrics):
-        wanted = {row: values[name] for row, values in expected.items() if name in values}
-        made.append(FilledColumn.of(table.scores[:, place], bounds[name], wanted, incomplete))
-    return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

@@ -14,13 +14,13 @@ from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.metric import try_metric
 from judge_eval.metrics.ragged import flatten_numbers
 from judge_eval.metrics.words import EvidenceRead
+from judge_eval.runs.folder.journal import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
-from judge_eval.runs.folder.lines import GradedTrace, PoolLine, abstentions
+from judge_eval.runs.folder.lines import PoolLine
 from judge_eval.runs.scoring.evidence import reading_of_judged
-from judge_eval.safe_text import type_of
+from judge_eval.safe_text import listed_names, type_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 from judge_eval.spelling import option
-from judge_eval.user_text import listed_names
 
 
 def claims_of_judged(

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.record import Record
-from judge_eval.runs.columns.table_reader import verdict_table
-from judge_eval.runs.columns.verdict_table import VerdictTable, cluster_codes
+from judge_eval.runs.columns.verdict_table import VerdictTable, cluster_codes, verdict_table
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import opened
+from judge_eval.runs.scoring.aggregate import opened
 from judge_eval.stats import holm
 from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
 from judge_eval.stats.distributions import t_ppf, t_sf
@@ -31,7 +30,7 @@ OfSums: TypeAlias = Callable[[Floats], Floats]
 """A figure as a function of sums over traces, vectorised over the first axis; NaN where it is undefined."""
 SliceTest: TypeAlias = "tuple[SliceFigure, float | None]"
 """A slice with its p before correction, None if it is not tested."""
-SliceVerdict: TypeAlias = Literal["differs", "not confirmed", "no difference seen", "cannot say", "not tested"]
+SliceVerdict: TypeAlias = Literal["differs", "not confirmed", "no difference seen", "cannot say"]
 """`not confirmed`: the interval leaves 0 out, and the p that is corrected for all figures is above .05."""
 
 

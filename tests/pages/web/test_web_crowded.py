@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.runs.judging.counting import ProgressFile, write_progress
+from judge_eval.runs.scoring.counting import ProgressFile, write_progress
 from judge_eval.server.server_settings import ServerSettings
 from tests.server.test_following import started
 from tests.support.browsing import drawn, shoot

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.runs.judging.counting import ProgressFile, write_progress
+from judge_eval.runs.scoring.counting import ProgressFile, write_progress
 from judge_eval.server.server_settings import ServerSettings
 from tests.server.test_following import started
 from tests.support.browsing import filtered, shoot, violations

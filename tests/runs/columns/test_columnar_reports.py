@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval import EvalRun, FakeBackend
-from judge_eval.compare.changes import KINDS, kinds_of
+from judge_eval.compare.changes import KINDS, kinds_of, pair_traces
 from judge_eval.compare.compare import compare
-from judge_eval.compare.pairing import pair_traces
 from judge_eval.runs.columns.verdict_table import table_from
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult

@@ -5,12 +5,13 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RunError
-from judge_eval.runs.columns.table_reader import light_results, verdict_table
-from judge_eval.runs.columns.verdict_table import table_from
+from judge_eval.runs.columns.verdict_table import WHYS, find_ids, light_results, table_from, verdict_table
 from judge_eval.runs.folder import run_files
-from judge_eval.runs.folder.integrity import finished_manifest
-from judge_eval.runs.folder.lines import GradedTrace, ResultLine
+from judge_eval.runs.folder.journal import GradedTrace
+from judge_eval.runs.folder.lines import ResultLine
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.folder.run_files import finished_manifest
+from judge_eval.schema import NoVerdict
 from judge_eval.study.agree import agree
 from tests.support.columnar import made, same
 from tests.support.likely import likely_run
@@ -69,3 +70,18 @@ def test_a_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     agree(run, None, by=("tag", "length", "language"), most=0)
     assert [path.name for path in opened if path.name == "results.jsonl"] == ["results.jsonl"]
     assert np.array_equal(verdict_table(run).sizes, [len(result.outcomes) for result in run.results])
+
+
+def test_every_reason_has_a_code() -> None:
+    """Each reason why there is no verdict is one of the codes, so that none is lost in the columns."""
+    result = NoVerdict.model_json_schema()["properties"]["why"]
+    assert set(result["enum"]) == set(WHYS)
+
+
+def test_ids_that_share_their_first_bits_are_told_apart() -> None:
+    """Ids are found by all of their 128 bits, also where others begin alike."""
+    among = np.array([[1, 5], [1, 7], [0, 9], [1, 6]], dtype=np.uint64)
+    wanted = np.array([[1, 6], [1, 8], [0, 9], [2, 5], [1, 7]], dtype=np.uint64)
+    assert find_ids(wanted, among).tolist() == [3, -1, 2, -1, 1]
+    assert find_ids(wanted[:0], among).tolist() == []
+    assert find_ids(wanted, among[:0]).tolist() == [-1] * 5

@@ -13,9 +13,9 @@ from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.journal import Journal, ResultsFile, encode, read_result
-from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
+from judge_eval.runs.folder.records import RESULTS, Dataset, Manifest, TraceResult, json_schemas
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, RESULTS
+from judge_eval.runs.folder.run_files import MANIFEST
 from judge_eval.schema import Call, Judgment, Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces

@@ -13,7 +13,6 @@ import pytest
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import open_plain, read_plain, write_atomically
-from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.labels import Label, add_label, given_labels, people_labels
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.keeping.lookup import find_run, list_runs, listing, newest_of
@@ -46,7 +45,6 @@ USES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "labels written": ("labels.jsonl", lambda f: add_label(f, Label(trace_id="q", chunk_id="c", label=1))),
     "lock taken to resume": (".lock", lambda f: evaluator(YES).evaluate(traces(12), resume=f)),
     "lock taken to push": (".lock", lambda f: push(f, f"file://{f.parent}/there")),
-    "lock taken for parts": (".lock", lambda f: write_parts(EvalRun.load(f))),
     "results resumed": ("results.jsonl", lambda f: evaluator(YES).evaluate(traces(12), resume=f)),
     "labels pushed": ("labels.jsonl", lambda f: push(f, f"file://{f.parent}/there")),
     "results merged": ("results.jsonl", lambda f: merge([f, shard(f.parents[1], 2)], f.parent / "merged")),
@@ -67,17 +65,6 @@ def test_a_link_in_the_place_of_a_file_is_refused(tmp_path: Path, victim: Path, 
     assert victim.read_bytes() == SECRET
     copies = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     assert [path for path in copies if path != victim and SECRET in path.read_bytes()] == []
-
-
-@pytest.mark.foreign
-def test_parts_that_are_links_are_passed_over(tmp_path: Path, victim: Path) -> None:
-    """The results say the same."""
-    from judge_eval.compare.compare import compare
-
-    folder = judged(tmp_path / "runs")
-    write_parts(EvalRun.load(folder))
-    plant(folder, "verdicts.parquet", victim)
-    assert compare(EvalRun.load(folder), EvalRun.load(folder))["AP@3"].n == 12
 
 
 def test_a_planted_temporary_file_is_not_written_through(tmp_path: Path, victim: Path) -> None:

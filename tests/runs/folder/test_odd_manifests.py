@@ -9,8 +9,8 @@ import pytest
 
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
-from judge_eval.runs.folder.integrity import with_digests
 from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.run_files import with_digests
 from judge_eval.views.run import described_by
 from tests.support.command import Shell
 from tests.support.reports import run_report
@@ -34,7 +34,7 @@ def test_a_run_is_shown_whatever_its_judge_was(tmp_path: Path, part: str, value:
     assert run.folder is not None
     path = run.folder / "manifest.json"
     manifest = Manifest.from_json(path.read_bytes()).replace(**{part: value})
-    path.write_text(with_digests(manifest, manifest.files).model_dump_json())
+    path.write_text(with_digests(manifest, manifest.results_digest).model_dump_json())
     odd = EvalRun.load(run.folder)
     assert "2 traces" in described_by(odd.manifest)
     assert "2 traces" in as_markdown(odd)

@@ -17,8 +17,7 @@ from judge_eval import EvalRun, Identity
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder import run as run_module
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, TAKEN
-from judge_eval.safe_text import counted
+from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS
 from judge_eval.schema import Trace
 from judge_eval.views.run_remarks import took
 from judge_eval.wire import Completion, Request, Usage
@@ -104,7 +103,7 @@ def test_what_was_paid_before_a_kill_is_in_the_totals(tmp_path: Path, begun: Pat
     assert tally.calls == paid(book) > before
     assert (tally.input_tokens, tally.output_tokens) == (100 * tally.calls, 7 * tally.calls)
     assert (tally.traces, tally.verdicts) == (TRACES, TRACES * CHUNKS)
-    assert not (folder / TAKEN).exists()
+    assert not (folder / PROGRESS).exists()
 
 
 @pytest.mark.slow
@@ -131,42 +130,15 @@ def test_answers_from_the_cache_before_a_kill_are_no_calls(tmp_path: Path) -> No
     assert (tally.calls, tally.hits, tally.input_tokens) == (0, TRACES * CHUNKS, 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("last", "times"), [(1, 1), (25, 2)])
-def test_the_most_that_a_kill_lost_is_known(tmp_path: Path, last: int, times: int) -> None:
-    """Paid calls that are in no total are at most `lost`, which exceeds them by requests in flight alone."""
-    book = tmp_path / "book"
-    folder = killed(tmp_path, after=TRACES, last=last)
-    for more in range(1, times):
-        again = KILLED.replace('out=folder / "runs"', f"resume={str(folder)!r}")
-        command = [sys.executable, "-c", again, str(tmp_path), "", str(TRACES), str(last + 10 * more)]
-        assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
-    tally = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
-    assert tally.killed == times
-    assert tally.lost is not None
-    assert tally.calls < paid(book) <= tally.calls + tally.lost
-    assert tally.lost <= paid(book) - tally.calls + 2 * times
-    assert f"up to {counted(tally.lost, 'more call')} may have been paid" in took(tally)
-
-
-@pytest.mark.parametrize("noted", [0, 4])
-def test_the_rows_tell_where_there_are_no_notes(tmp_path: Path, begun: Path, noted: int) -> None:
-    """A killed run without notes (one that was pulled) counts the calls of its rows, each once."""
+def test_a_kill_without_progress_file_leaves_what_the_manifest_says(tmp_path: Path, begun: Path) -> None:
+    """A killed run that was pulled continues from the tally of its manifest, and says that some may be missing."""
     folder, book = begun, tmp_path / "book"
-    (folder / TAKEN).unlink()
-    run = EvalRun.load(folder)
-    rows = sum(len(result.calls) for result in run.results)
-    tally = run.manifest.tally.model_copy(
-        update={"calls": noted, "input_tokens": 100 * noted, "output_tokens": 7 * noted}
-    )
-    manifest = run.manifest.model_copy(update={"tally": tally})
-    (folder / MANIFEST).write_text(manifest.model_dump_json())
-    before = paid(book)
+    (folder / PROGRESS).unlink()
+    before, noted = paid(book), EvalRun.load(folder).manifest.tally.calls
     done = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
-    assert done.calls == rows + paid(book) - before
-    assert done.input_tokens == 100 * done.calls
-    assert (done.killed, done.lost) == (1, None)  # nothing tells what was in flight
-    assert "calls in flight then, and of the last second before, are in no figure" in took(done)
+    assert done.calls == noted + paid(book) - before
+    assert (done.killed, done.lost) == (1, None)
+    assert "calls of the last seconds before may be in no figure" in took(done)
 
 
 class Reads:

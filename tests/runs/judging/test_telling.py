@@ -17,18 +17,19 @@ from judge_eval import EvalRun, FakeBackend
 from judge_eval.errors import JudgeEvalError
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.folder.run_files import PROGRESS
-from judge_eval.runs.judging import counting as telling_module
-from judge_eval.runs.judging.counting import (
+from judge_eval.runs.judging.verify import verify
+from judge_eval.runs.scoring import counting as telling_module
+from judge_eval.runs.scoring.counting import (
     PROGRESS_EVERY,
     RECENT,
     Progress,
     ProgressFile,
     Speed,
-    publishing,
+    every_second,
     read_progress,
+    remove_progress,
     write_progress,
 )
-from judge_eval.runs.judging.verify import verify
 from judge_eval.wire import Request
 from tests.support import virtual_time
 from tests.support.runs import evaluator, traces
@@ -73,14 +74,13 @@ def test_a_run_tells_of_itself_while_it_is_judged(tmp_path: Path, monkeypatch: p
     assert sorted(path.name for path in run.folder.iterdir()) == [".lock", "manifest.json", "results.jsonl"]
 
 
-def test_it_is_told_at_once_and_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_told_at_once_and_once_a_second() -> None:
     """In ten seconds and a half a run tells of itself eleven times, whatever happens in them."""
     messages: list[float] = []
 
     async def ten_seconds() -> None:
         loop = asyncio.get_running_loop()
-        monkeypatch.setattr(telling_module, "write_progress", lambda *_: messages.append(loop.time()))
-        async with publishing(tmp_path, lambda: progress(loop.time(), int(loop.time()))):
+        async with every_second(lambda: messages.append(loop.time())):
             for _ in range(1050):
                 await asyncio.sleep(0.01)
 
@@ -129,13 +129,9 @@ def test_what_a_kill_leaves_is_no_part_of_the_run(tmp_path: Path) -> None:
 
 def test_a_folder_that_takes_no_news_is_judged_all_the_same(tmp_path: Path) -> None:
     """Where the file cannot be written, or removed, the run goes on: it is a word to others, no more."""
-
-    async def judge() -> None:
-        (tmp_path / PROGRESS).mkdir()
-        async with publishing(tmp_path, lambda: progress(1, 1)):
-            await asyncio.sleep(0)
-
-    asyncio.run(judge())
+    (tmp_path / PROGRESS).mkdir()
+    write_progress(tmp_path, NEWS)
+    remove_progress(tmp_path)
     assert (tmp_path / PROGRESS).is_dir()
     assert [path.name for path in tmp_path.iterdir()] == [PROGRESS]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import RunError
-from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.verify import verify
@@ -23,13 +22,10 @@ def told(folder: Path) -> list[str]:
     return [str(finding) for finding in verify(folder).findings]
 
 
-@pytest.mark.foreign
 def test_a_run_as_it_was_written_is_whole(tmp_path: Path) -> None:
-    """Labels and Parquet parts do not change that; nor do its label and tags."""
-    pytest.importorskip("pyarrow")
+    """Labels do not change that; nor do its label and tags."""
     folder = judged(tmp_path, 600)
     add_label(folder, Label(trace_id="q1", chunk_id="q1-a", label=1))
-    write_parts(Run.at(folder))
     result = verify(folder)
     assert (result.condition, result.findings, result.results) == ("whole", (), 600)
 
@@ -100,20 +96,15 @@ def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change
     assert "manifest.json: not what was written" in told(folder)
 
 
-@pytest.mark.foreign
 def test_links_and_other_files_are_told(tmp_path: Path) -> None:
-    """Links, labels that are none and changed Parquet parts are findings."""
-    pytest.importorskip("pyarrow")
+    """Links and labels that are none are findings."""
     folder = judged(tmp_path / "runs")
-    write_parts(Run.at(folder))
-    (folder / "traces.parquet").write_bytes(b"PAR1")
     (folder / "labels.jsonl").write_text("no label\n")
     (folder / ".lock").unlink()
     (folder / ".lock").symlink_to(tmp_path / "elsewhere")
     result = told(folder)
     assert ".lock: it is a link, which is never followed" in result
     assert "labels.jsonl:1: not a label; the file was changed or damaged" in result
-    assert "traces.parquet: not what was written; it is passed over" in result
     (folder / "results.jsonl").rename(tmp_path / "moved")
     (folder / "results.jsonl").symlink_to(tmp_path / "moved")
     assert any("results.jsonl: cannot be read: it is a link" in text for text in told(folder))

@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval import Evaluator, FakeBackend, limits
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate_limit import Limit
+from judge_eval.compare.gate import Limit
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError, MetricError
 from judge_eval.eval_run import EvalRun

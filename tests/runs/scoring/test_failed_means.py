@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace
-from judge_eval.compare.gate import check_under
-from judge_eval.compare.gate_limit import Limit
+from judge_eval.compare.gate import Limit, check_under
 from judge_eval.compare.options import Gates
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.scoring.aggregate import FilledColumn

@@ -1,25 +1,161 @@
-"""Progress and totals of a run: verdicts, failures, calls, and the progress file that others read."""
+"""What a run has done so far, counted: verdicts, failures, calls; and the progress file that others read."""
 
 import asyncio
 import math
 import os
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import re
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import AwareDatetime, Field
 
+from judge_eval.errors import NEVER_ASKED, NO_FAILURE
 from judge_eval.files import read_plain, replacing
 from judge_eval.judges.judge import Judge, is_complete
 from judge_eval.llm.stack import Stack
 from judge_eval.record import Record
-from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS, RESULTS
-from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, served_names, total_counts
+from judge_eval.runs.folder.records import FORMAT, RESULTS, FailureExample, Manifest, Status, Tally, TraceResult
+from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS
+from judge_eval.safe_text import shortened
+from judge_eval.schema import NoVerdict, Stage, repeats_of
+
+Name = TypeVar("Name", bound=str)
+MOST_NAMED = 5
+"""How many traces a tally names."""
+_LONGEST_DETAIL = 200  # characters of an example
+_QUOTED = re.compile(r" ?['0-9:]| \"")  # where a detail begins to quote or count
+MOST_SERVED = 100
+"""How many names of models a tally holds; a server that gives more names its replies, not versions of a model."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What is to be counted of one trace."""
+
+    failures: Counter[str]
+    examples: dict[tuple[str, str], FailureExample]
+    """By why and the words of the detail that chunks share: the first failure, and how many there are."""
+    stages: Counter[Stage]
+    unsupported: int
+    fewer_votes: int
+    beyond: str | None
+
+
+def served_names(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return what servers called the models, each name once; none if there are more than `MOST_SERVED`."""
+    names = {name for group in groups for name in group}
+    return tuple(sorted(names)) if len(names) <= MOST_SERVED else ()
+
+
+class OutcomeCounts:
+    """Counts the outcomes of a run; a later result of a trace replaces the earlier one."""
+
+    def __init__(self, imported: bool) -> None:
+        self._imported = imported
+        self._positions: set[int] = set()
+        self._counted: dict[int, _Counted] = {}
+        """By position; only traces of which more than verdicts is counted."""
+        self.chunks = self.failed = self._repeated = 0
+        self.served = set[str]()
+        """What servers called the models that answered."""
+
+    def add(self, result: TraceResult) -> None:
+        """Count a result."""
+        if len(self.served) <= MOST_SERVED:
+            self.served.update(call.model for call in result.calls if call.model)
+        if result.position not in self._positions:
+            self._positions.add(result.position)
+            self.chunks += sum(outcome.kind == "verdict" or outcome.why != NO_FAILURE for outcome in result.outcomes)
+            self._repeated += sum(repeats_of(result.trace.chunks))
+        if earlier := self._counted.pop(result.position, None):
+            self.failed -= earlier.failures.total()
+        failures = [o for o in result.outcomes if o.kind == "no_verdict" and o.why != NO_FAILURE]
+        stages, unsupported = result.stages, result.unsupported(self._imported)
+        fewer_votes, beyond = result.fewer_votes, result.beyond_total
+        if failures or stages or unsupported or fewer_votes or beyond:
+            name = result.trace_id if beyond else None
+            whys, examples = Counter[str](o.why for o in failures), _examples(result.trace_id, failures)
+            self._counted[result.position] = _Counted(whys, examples, stages, unsupported, fewer_votes, name)
+            self.failed += len(failures)
+
+    @property
+    def traces(self) -> int:
+        """How many traces were counted."""
+        return len(self._positions)
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Why chunks have no verdict."""
+        return sum((counted.failures for counted in self._counted.values()), Counter())
+
+    @property
+    def example(self) -> FailureExample | None:
+        """The most frequent reason of failures, with the first chunk that has it."""
+        counts, first = Counter[tuple[str, str]](), dict[tuple[str, str], FailureExample]()
+        for _, counted in sorted(self._counted.items()):
+            for reason, example in counted.examples.items():
+                counts[reason] += example.count
+                first.setdefault(reason, example)
+        for reason, count in counts.most_common(1):  # of equally frequent ones the first
+            return first[reason].replace(count=count)
+        return None
+
+    @property
+    def open(self) -> int:
+        """How many chunks have no verdict that asking again may bring."""
+        return self.failed - sum(self.failures[why] for why in NEVER_ASKED)
+
+    def tally(self) -> dict[str, Any]:
+        """Return the fields of a `Tally` that the outcomes give."""
+        counted = self._counted.values()
+        beyond = [name for _, each in sorted(self._counted.items()) if (name := each.beyond) is not None]
+        return {
+            "traces": self.traces,
+            "verdicts": self.chunks - self.failed,
+            "failed_verdicts": self.failed,
+            "failed_traces": sum(bool(each.failures) for each in counted),
+            "failures": total_counts(each.failures for each in counted),
+            "example": self.example,
+            "unsupported": sum(each.unsupported for each in counted),
+            "fewer_votes": sum(each.fewer_votes for each in counted),
+            "stages": total_counts(each.stages for each in counted),
+            "beyond_total": len(beyond),
+            "beyond": tuple(beyond[:MOST_NAMED]),
+            "repeated": self._repeated,
+        }
+
+
+def _examples(trace_id: str, failures: Iterable[NoVerdict]) -> dict[tuple[str, str], FailureExample]:
+    """Return the first failure of each reason, with how many of a trace's there are."""
+    counts, first = Counter[tuple[str, str]](), dict[tuple[str, str], NoVerdict]()
+    for failure in failures:
+        reason = (failure.why, _QUOTED.split(failure.detail, maxsplit=1)[0])
+        counts[reason] += 1
+        first.setdefault(reason, failure)
+    return {
+        reason: FailureExample(
+            why=failure.why,
+            detail=shortened(failure.detail, _LONGEST_DETAIL),
+            trace_id=trace_id,
+            chunk_id=failure.chunk_id,
+            count=counts[reason],
+        )
+        for reason, failure in first.items()
+    }
+
+
+def total_counts(counts: Iterable[Mapping[Name, int]]) -> dict[Name, int]:
+    """Add up counts by name, in alphabetical order."""
+    whole = Counter[Name]()
+    for each in counts:
+        whole.update(each)
+    return dict(sorted(whole.items()))
 
 
 class RunCounts(Record):
@@ -62,6 +198,7 @@ class Counting:
         """What earlier sessions took."""
         self._outcomes = OutcomeCounts(manifest.imported)
         self._start, self._started = stack.counts(), monotonic()
+        self._speed = Speed()
 
     def add(self, result: TraceResult) -> bool:
         """Count a result, and return whether nothing is missing in it."""
@@ -103,6 +240,15 @@ class Counting:
             cost=self.taken().cost,
             wait=self._stack.asked_wait,
         )
+
+    def write(self, folder: Path | None) -> None:
+        """Write how far the run is, and what it has paid, into its folder; nothing for a run in memory."""
+        if folder is not None:
+            current = self.progress(folder)
+            rate, left = self._speed.rate(current)
+            counts = current.model_dump(include=set(RunCounts.model_fields))
+            news = ProgressFile(at=datetime.now(UTC), rate=rate, left=left, taken=self.taken(), **counts)
+            write_progress(folder, news)
 
     def tally(self) -> Tally:
         """Return what the run took in all its sessions, and what failed in it."""
@@ -159,7 +305,7 @@ def with_paid(tally: Tally, paid: Tally) -> Tally:
     return tally.replace(**{name: getattr(added, name) for name in names})
 
 
-_MOST = 4096
+_MOST = 1 << 16
 """Bytes that the file may have."""
 
 
@@ -178,12 +324,14 @@ class ProgressFile(RunProgress):
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     at: AwareDatetime
     """When it was written."""
+    taken: Tally | None = None
+    """What the calls of all sessions took by then, those of unfinished traces included."""
 
 
 def write_progress(folder: Path, progress: ProgressFile) -> None:
     """Replace a run's progress file in one step, without waiting for the disk; errors are ignored."""
     with suppress(OSError), replacing(folder / PROGRESS, durable=False) as file:
-        file.write(progress.model_dump_json().encode() + b"\n")
+        file.write(progress.model_dump_json(exclude_defaults=True).encode() + b"\n")
 
 
 def read_progress(folder: Path) -> tuple[ProgressFile | None, float]:
@@ -194,6 +342,20 @@ def read_progress(folder: Path) -> tuple[ProgressFile | None, float]:
     except (OSError, ValueError):
         return None, max(0.0, now.timestamp() - max(_written(folder), default=0.0))
     return news, max(0.0, (now - news.at).total_seconds())
+
+
+def remove_progress(folder: Path) -> None:
+    """Remove a run's progress file; one that stays shows a kill."""
+    with suppress(OSError):
+        (folder / PROGRESS).unlink(missing_ok=True)
+
+
+def tally_of_killed(folder: Path, manifest: Manifest) -> Tally:
+    """Return what a run had paid when it was killed, as far as its progress file or its manifest say."""
+    # The file is written before the results that it covers: only what unfinished traces paid since is missing.
+    news, _ = read_progress(folder)
+    paid = manifest.tally if news is None or news.taken is None else news.taken
+    return total([paid, Tally(killed=1, lost=None)])
 
 
 def _written(folder: Path) -> Iterator[float]:
@@ -230,26 +392,16 @@ class Speed:
 
 
 @asynccontextmanager
-async def publishing(folder: Path | None, progress: Callable[[], Progress]) -> AsyncIterator[None]:
-    """Write a run's progress at once and about every second while the block judges it."""
-    # The file is removed when the block ends; one that stays shows a kill. Nothing is written for a run in memory.
-    if folder is None:
-        yield
-        return
-    task = asyncio.create_task(_publish(folder, progress), name="judge_eval progress")
+async def every_second(action: Callable[[], None]) -> AsyncIterator[None]:
+    """Call a function at once and about every second while the block runs."""
+
+    async def repeat() -> None:
+        while True:
+            action()
+            await asyncio.sleep(PROGRESS_EVERY)
+
+    task = asyncio.create_task(repeat(), name="judge_eval progress")
     try:
         yield
     finally:
-        task.cancel()  # it writes no more from here on
-        with suppress(OSError):
-            (folder / PROGRESS).unlink(missing_ok=True)
-
-
-async def _publish(folder: Path, progress: Callable[[], Progress]) -> None:
-    speed = Speed()
-    while True:
-        current = progress()
-        rate, left = speed.rate(current)
-        counts = current.model_dump(include=set(RunCounts.model_fields))
-        write_progress(folder, ProgressFile(at=datetime.now(UTC), rate=rate, left=left, **counts))
-        await asyncio.sleep(PROGRESS_EVERY)
+        task.cancel()

@@ -1,4 +1,4 @@
-"""Cutting lists by the retriever's score: what it keeps, with a threshold that other questions chose."""
+"""Settings of new lists that half of the questions choose for the others: a threshold of scores, a sweep's values."""
 
 import numpy as np
 
@@ -10,6 +10,35 @@ from judge_eval.runs.scoring.aggregate import fill_clusters
 from judge_eval.stats import Resampler
 from judge_eval.stats._arrays import group_codes
 from judge_eval.stats.figure import Figure
+
+
+class SweepPoint(Record):
+    """What one value gives over all questions."""
+
+    value: float
+    mean: Figure
+    difference: Figure
+    """From the first run's own lists, paired."""
+
+
+class SweepReport(Record):
+    """A parameter through its values, and the winner on questions that had no say in choosing it."""
+
+    metric: str
+    parameter: str
+    recipe: str
+    """The other settings."""
+    baseline: str
+    """The run whose lists the differences are from."""
+    questions: int
+    points: tuple[SweepPoint, ...]
+    chosen: tuple[float, float]
+    """The best value of each half of the questions."""
+    held_out: Figure
+    """The mean over all questions, each under the value that the other half chose."""
+    held_out_difference: Figure
+    less_is_better: bool = False
+
 
 MOST_TRIED = 101
 """How many thresholds are tried, quantiles of the scores."""
