@@ -24,7 +24,7 @@ from benchmarks.cascade_populations import (
     no_better,
 )
 from judge_eval.stats import CascadeFit, fit_cascade, fit_cascade_to_people
-from judge_eval.trials.paired_pilot import Reservoir
+from judge_eval.trials.paired_pilot import draw_clusters
 
 SIZES = (60, 100, 200, 300)
 EXPECTED_KEPT = {60: 0.46, 100: 0.53, 200: 0.61, 300: 0.66}
@@ -201,10 +201,7 @@ def one_a_cluster(simulations: int, n: int) -> Row:
     kept, above = 0.0, 0
     for simulation in range(simulations):
         owners, (places, cheap, strong) = clusters_of(rng, 2 * n)
-        reservoir: Reservoir[int] = Reservoir(n, simulation)
-        for trace, owner in enumerate(owners):
-            reservoir.offer(trace, str(owner))
-        at = np.array(reservoir.kept)
+        at = np.array(draw_clusters([str(owner) for owner in owners], n, simulation))
         fit = fit_to(places[at, 0], cheap[at, 0], strong[at, 0], rng, people=False, alpha=0.05)
         kept += fit.coverage / simulations
         above += risks[place_of(fit)] > 0.05

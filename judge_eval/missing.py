@@ -22,7 +22,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.options import KeepingKeywords
 from judge_eval.schema import Chunk, Trace, Verdict
 from judge_eval.study.missing import RANK
-from judge_eval.trials.again import check_same_judge
+from judge_eval.trials.drift import check_same_judge
 
 MOST_ANSWERED: Final = 500
 """For so many answered questions at most it is checked whether the search finds what the retriever found."""

@@ -84,7 +84,7 @@ def compare(
     from judge_eval.export import text as export
     from judge_eval.runs.folder.records import Tally
     from judge_eval.safe_text import counted
-    from judge_eval.trials.again import ask_again
+    from judge_eval.trials.drift import ask_again
     from judge_eval.views.comparison import comparison_json
     from judge_eval.views.run_remarks import incomplete_line
 

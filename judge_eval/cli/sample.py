@@ -51,7 +51,7 @@ def sample(
     """
     from judge_eval.export import text as export
     from judge_eval.runs.scoring.rescore import scale_of
-    from judge_eval.study.drawing import draw_sample, ids_changed_by_spreadsheets
+    from judge_eval.study.label_plan import draw_sample, ids_changed_by_spreadsheets
     from judge_eval.study.matching import labels_of
     from judge_eval.study.sample import blind_csv, blind_jsonl, scale_words
     from judge_eval.views.correction import label_plan_sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -226,21 +226,9 @@ def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, leve
     kept = _reaching(sides.place)
     kept_errors = _reaching(sides.place[cheap_wrong])
     errors = kept_errors + escalated - _reaching(sides.place[strong_wrong])
-    allowed = errors_allowed(n, alpha=alpha, level=level)
-    passed = allowed is not None and escalated <= allowed
-    at = _SIZE
-    if allowed is not None and passed:
-        failures = np.flatnonzero(errors > allowed)
-        at = int(failures[-1]) + 1 if failures.size else 0
-    # Beyond the grid, all is escalated.
-    threshold = CONFIDENCE_GRID[at] if at < _SIZE else None
+    allowed, at, target_met, bound = decide(target, n, escalated, errors.tolist(), alpha=alpha, level=level)
     stands = sides.place > at
     answer = np.where(stands, sides.cheap, sides.strong)
-    target_met = target == "strong" or passed
-    bound = None
-    if target_met:
-        free = allowed is None or (target == "strong" and threshold is None)
-        bound = 0.0 if free else exact_upper(allowed, n, level=level)
     people = target == "people"
     return CascadeFit(
         target=target,
@@ -249,7 +237,7 @@ def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, leve
         n=n,
         needed=traces_needed(alpha=alpha, level=level),
         allowed=allowed,
-        threshold=threshold,
+        threshold=CONFIDENCE_GRID[at] if at < _SIZE else None,
         holds=target_met,
         errors=int((answer != truth).sum()),
         bound=bound,
@@ -262,6 +250,33 @@ def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, leve
         over_strong=_over_strong(stands, cheap_wrong, strong_wrong, level) if people and at < _SIZE else None,
         curve=tuple(CurvePoint(*point) for point in zip(CONFIDENCE_GRID, errors.tolist(), kept.tolist(), strict=True)),
     )
+
+
+def decide(
+    target: CascadeTarget, n: int, escalated: int, errors: Sequence[int], *, alpha: float, level: float
+) -> tuple[int | None, int, bool, float | None]:
+    """Choose the threshold by counts.
+
+    Args:
+        target: Whose answers are right.
+        n: How many items there are.
+        escalated: Errors if all is escalated.
+        errors: Errors at each threshold of the grid, ascending.
+        alpha: The greatest risk, between 0 and 1.
+        level: How sure to be of it, between 0 and 1.
+
+    Returns:
+        The errors allowed, the place of the threshold in the grid (beyond it all is escalated), and `holds` and `bound`
+        as in a `CascadeFit`.
+    """
+    allowed = errors_allowed(n, alpha=alpha, level=level)
+    if allowed is None or escalated > allowed:
+        holds = target == "strong"
+        return allowed, len(errors), holds, 0.0 if holds else None
+    failures = [place for place, count in enumerate(errors) if count > allowed]
+    at = failures[-1] + 1 if failures else 0
+    free = target == "strong" and at == len(errors)
+    return allowed, at, True, 0.0 if free else exact_upper(allowed, n, level=level)
 
 
 def _reaching(place: Ints) -> Ints:

@@ -17,12 +17,11 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of
-from judge_eval.stats import agreement_of, alpha_interval
+from judge_eval.stats import agreement_of, alpha_interval, auc, auc_difference
 from judge_eval.stats.agreement import named_figures
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.figures_of_agreement import MeasurementLevel
-from judge_eval.study.floor import auc_of_probabilities, compare_with_floor
-from judge_eval.study.matching import by_unit, labels_by_person, match_labels, tables_of
+from judge_eval.study.matching import Pairs, by_unit, labels_by_person, match_labels, tables_of
 from judge_eval.study.people import PeopleAgreement, agree_people, alpha_of_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
@@ -137,6 +136,30 @@ def agree(
         worst=_worst(run, tables, rows, most),
         notes=(*pairs.notes, *unsliced(slices, by)),
     )
+
+
+def compare_with_floor(pairs: Pairs, model: str) -> FloorComparison:
+    """Compare a judge with the floor of this name, whose scores stand beside the verdicts."""
+    assert pairs.floor is not None
+    scores = pairs.judge if auc_of_probabilities(pairs) is None else pairs.probable
+    assert scores is not None
+    there = ~np.isnan(pairs.floor)
+    mine, floor = scores[there], pairs.floor[there]
+    relevant, units = (pairs.human >= pairs.scale.relevant)[there], pairs.units[there].tolist()
+    return FloorComparison(
+        model=model,
+        judge=auc(mine, relevant, units),
+        floor=auc(floor, relevant, units),
+        difference=auc_difference(mine, floor, relevant, units),
+        without=int((~there).sum()),
+    )
+
+
+def auc_of_probabilities(pairs: Pairs) -> Figure | None:
+    """Return the AUC of a judge's probabilities; None unless the verdict on each labelled chunk has one."""
+    if pairs.probable is None or np.isnan(pairs.probable).any():
+        return None
+    return auc(pairs.probable, pairs.human >= pairs.scale.relevant, pairs.units.tolist())
 
 
 def agreement_slices(

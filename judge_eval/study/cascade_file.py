@@ -27,9 +27,7 @@ from judge_eval.runs.folder.describing import JudgeDifference, difference_in_wor
 from judge_eval.runs.folder.records import Moment
 from judge_eval.safe_text import prompt_name
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale
-from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit
-from judge_eval.stats.intervals import exact_upper
-from judge_eval.stats.sampling import errors_allowed
+from judge_eval.stats.cascade_threshold import CascadeChoice, CascadeFit, decide
 
 CASCADE_FORMAT = 1
 """The version of the file; a reader refuses versions above its own."""
@@ -73,27 +71,17 @@ def _follows_from_its_curve(fit: CascadeFit) -> CascadeFit:
     """Hold the threshold and its bound to the counts, so that no changed file passes for a guarantee."""
     if tuple(point.threshold for point in fit.curve) != CONFIDENCE_GRID:
         raise ValueError("curve: it must have every threshold .50, .51, ... 1.00")
-    allowed = errors_allowed(fit.n, alpha=fit.alpha, level=fit.level)
     escalated = 0
     if fit.target == "people":
         escalated = round((fit.strong_alone.value or 0) * fit.n) if fit.strong_alone else fit.n
-    passes = allowed is not None and escalated <= allowed
-    threshold, kept, errors = None, 0, escalated
-    for point in reversed(fit.curve) if passes else ():
-        if allowed is None or point.errors > allowed:
-            break
-        threshold, kept, errors = point.threshold, point.kept, point.errors
-    bound: float | None = None
-    if holds := fit.target == "strong" or passes:
-        free = allowed is None or (fit.target == "strong" and threshold is None)
-        bound = 0.0 if free else exact_upper(allowed or 0, fit.n, level=fit.level)
-    same = (fit.allowed, fit.threshold, fit.kept, fit.errors, fit.holds) == (
-        *(allowed, threshold, kept, errors, holds),
+    counts = [point.errors for point in fit.curve]
+    allowed, at, holds, bound = decide(fit.target, fit.n, escalated, counts, alpha=fit.alpha, level=fit.level)
+    point = fit.curve[at] if at < len(fit.curve) else None
+    chosen = (point.threshold, point.errors, point.kept) if point else (None, escalated, 0)
+    same = (allowed, holds, bound is None, *chosen) == (
+        *(fit.allowed, fit.holds, fit.bound is None, fit.threshold, fit.errors, fit.kept),
     )
-    close = bound == fit.bound or (
-        bound is not None and fit.bound is not None and math.isclose(bound, fit.bound, rel_tol=1e-9)
-    )
-    if not (same and close):
+    if not same or not math.isclose(bound or 0.0, fit.bound or 0.0, rel_tol=1e-9):
         raise ValueError("the threshold does not match its counts: the file was changed; fit it again")
     return fit
 
@@ -136,19 +124,12 @@ class CascadeFile(Record):
     """US dollars of a thousand verdicts of the cascade."""
     choice: CascadeChoice | None = None
     """The cheapest that keeps the target; None where that hangs on prices that are not known."""
-    price_ratio: float | None = None
-    """A cascade costs less than the strong judge alone where a token of the cheap one costs less than this
-    many of the strong one's; None where tokens are not known."""
-    break_even: float | None = None
-    """The share kept from which on a cascade costs less than the strong judge alone; None where none does."""
     notes: tuple[Note, ...] = ()
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits over all of it but notes, without later fields that are at their default."""
-        later = ("cluster", "clusters", "explain_positives", "depth")
-        unsaid = {name for name in later if getattr(self, name) in (None, False)}
-        return digest_json({**self.model_dump(mode="json", exclude=unsaid), "notes": []})
+        """64 hexadecimal digits over all of it but notes."""
+        return digest_json({**self.model_dump(mode="json"), "notes": []})
 
     @property
     def guarantee(self) -> Guarantee | None:

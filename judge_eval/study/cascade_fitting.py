@@ -1,7 +1,7 @@
 """From two runs over one sample to the file of a cascade, without a call."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.schema import Chunk, Outcome, Stage, Verdict
+from judge_eval.schema import Chunk, Outcome, Stage, Trace, Verdict
 from judge_eval.stats import CascadeFit, cascade_cost, fit_cascade, fit_cascade_to_people
 from judge_eval.stats.cascade_threshold import CascadeChoice
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
@@ -24,15 +24,39 @@ VerdictPrice = Callable[[Stage, int, int], float | None]
 """What so many tokens, in and out, cost of the model of a stage in US dollars; None where nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleFacts:
-    """Where the sample came from, and how the judges were named."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotSample:
+    """The sample: traces drawn uniformly, one of a cluster where some share one, with one chunk of each."""
 
+    traces: list[Trace]
+    """Whole, for the cheap judge."""
+    spots: list[Trace]
+    """For the strong one, as it is asked in use: cut down to the chunk that was drawn, or whole if it does
+    not judge each chunk alone."""
+    chunks: dict[str, str]
+    """The chunk that was drawn of each trace, by trace id."""
     dataset: str
     digest: str
-    """Of all the data that the sample was drawn from."""
-    traces: int
+    """Of all the data."""
+    total: int
     """How many traces the data hold."""
+    eligible: int
+    """How many of them hold a chunk that could be drawn."""
+    ends: tuple[int, int] = (0, 0)
+    """The lowest and the highest label."""
+    cluster: str | None = None
+    """The key of the metadata that names clusters, where traces share one."""
+    clusters: int | None = None
+    """How many clusters the eligible traces are of, where some share one; a trace without counts as one."""
+    depth: int | None = None
+    """The most chunks of a trace that were read; None if all were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFacts:
+    """How the sample was drawn, how the judges were named, and what counts as right."""
+
+    sample: PilotSample
     seed: int
     models: Mapping[Stage, str]
     """`provider/model` by stage."""
@@ -43,16 +67,8 @@ class SampleFacts:
     """Where the labels come from, where people are the target."""
     label_relevant: int = 1
     """The least label that counts as relevant."""
-    cluster: str | None = None
-    """The key of the metadata by which one trace of a cluster was drawn; None where no two share one."""
-    clusters: int | None = None
-    """How many clusters the traces that could be drawn are of; None where no two share one."""
-    chunks: Mapping[str, str] = field(default_factory=dict)
-    """The chunk that was drawn of each trace, by trace id; not needed if the strong run has no other."""
     explain_positives: bool = False
     """Whether all relevant verdicts of the cheap judge are escalated."""
-    depth: int | None = None
-    """The most chunks of a trace that were read; None if all were."""
     ties: int = 0
     """Chunks that could not be drawn because as many people find them relevant as not."""
 
@@ -91,7 +107,7 @@ def fit_runs(
         raise DataError(
             f"{len(clusters)} traces are in {len(set(clusters))} clusters (metadata.{key}), and traces of "
             "one cluster are not independent: draw one trace of each",
-            file=facts.dataset,
+            file=facts.sample.dataset,
         )
     drawn = {result.trace_id: _drawn(result, facts) for result in strong.results}
     unsupported = sum(_is_unsupported(outcome) for _, outcome in drawn.values())
@@ -142,17 +158,18 @@ def fit_runs(
     whole = stages["strong"].judge.get("reads") == "trace"
     asked = _share_read(cheap, facts, fit.threshold) if whole else 1 - fit.coverage
     costs = _costs(fit, stages["cheap"], stages["strong"], asked)
+    sample = facts.sample
     return CascadeFile(
         created=datetime.now(UTC),
         version=own_version(),
-        dataset=facts.dataset,
-        dataset_digest=facts.digest,
-        traces=facts.traces,
+        dataset=sample.dataset,
+        dataset_digest=sample.digest,
+        traces=sample.total,
         seed=facts.seed,
-        cluster=facts.cluster,
-        clusters=facts.clusters,
+        cluster=sample.cluster,
+        clusters=sample.clusters,
         explain_positives=facts.explain_positives,
-        depth=facts.depth,
+        depth=sample.depth,
         labels=facts.labels,
         runs={"cheap": cheap.id, "strong": strong.id},
         cheap=stages["cheap"],
@@ -166,7 +183,7 @@ def fit_runs(
 
 def _drawn(result: TraceResult, facts: SampleFacts) -> tuple[Chunk, Outcome]:
     pairs = list(zip(result.trace.chunks, result.outcomes, strict=True))
-    chunk_id = facts.chunks.get(result.trace_id)
+    chunk_id = facts.sample.chunks.get(result.trace_id)
     if chunk_id is None and len(pairs) == 1:
         return pairs[0]
     for chunk, outcome in pairs:
@@ -228,16 +245,14 @@ def _taken(results: Iterable[TraceResult]) -> tuple[int, int, int, int]:
 
 
 def _costs(fit: CascadeFit, cheap: CascadeStage, strong: CascadeStage, asked: float) -> dict[str, Any]:
-    tokens = price_ratio = cost = break_even = None
+    tokens = cost = None
     choice: CascadeChoice | None = "strong" if not fit.kept else "cheap" if fit.kept == fit.n else None
     if cheap.tokens is not None and strong.tokens is not None:
         tokens = cheap.tokens + asked * strong.tokens
-        price_ratio = (1 - asked) * strong.tokens / cheap.tokens
     if cheap.cost is not None and strong.cost is not None:
         price = cascade_cost(fit, cheap.cost / 1000, strong.cost / 1000, asked=asked)
-        cost, choice, break_even = price.cascade, price.choice, price.break_even
-    dollars = {"cost": cost, "choice": choice, "break_even": break_even}
-    return {"tokens": tokens, **dollars, "price_ratio": price_ratio}
+        cost, choice = price.cascade, price.choice
+    return {"tokens": tokens, "cost": cost, "choice": choice}
 
 
 def _notes(strong: CascadeStage, unjudged: int, not_probable: int, unsupported: int, ties: int) -> tuple[Note, ...]:

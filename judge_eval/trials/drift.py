@@ -1,4 +1,4 @@
-"""Asking a run's judge about the same chunks again."""
+"""Asking a run's judge again: about the same chunks, or about those of a baseline that it never saw."""
 
 import json
 import shutil
@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
+from judge_eval.compare.compare import traces_to_ask
 from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import absent, held_folder, remove_empty
-from judge_eval.judges.judge import Judge, as_begun, judge_of_record
+from judge_eval.judges.judge import Judge, as_begun, judge_of_record, judges_chunks_alone
 from judge_eval.llm.stack import open_store
+from judge_eval.runs.folder.describing import difference_in_words, judge_differences
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.options import KeepingKeywords
 from judge_eval.spelling import option
-from judge_eval.trials.again import check_same_judge
 
 
 @contextmanager
@@ -74,3 +75,22 @@ def judge_again(evaluator: Evaluator, run: Run, **keeping: Unpack[KeepingKeyword
     check_same_judge(evaluator, run)
     traces = [result.trace for result in run.results]
     return evaluator.evaluate(traces, name=run.manifest.dataset.name, **keeping)
+
+
+def ask_again(evaluator: Evaluator, baseline: Run, candidate: Run, metric: str, count: int) -> Run | None:
+    """Ask about at most `count` chunks, those that narrow the split of a metric most; None if there is none to ask.
+
+    Raises:
+        ConfigError: The evaluator's judge is not the candidate's, or its verdict depends on the other chunks of a list.
+    """
+    check_same_judge(evaluator, candidate)
+    if not judges_chunks_alone(evaluator.chosen_judge):
+        raise ConfigError("this judge reads all chunks of a list together; single ones cannot be asked about again")
+    traces = traces_to_ask(baseline, candidate, metric, count)
+    return evaluator.evaluate(traces) if traces else None
+
+
+def check_same_judge(evaluator: Evaluator, run: Run) -> None:
+    """Check, without a call, that an evaluator's judge and model are those of a run. Raises `ConfigError` if not."""
+    if differ := judge_differences(run.manifest, evaluator.begin(run.manifest.dataset)):
+        raise ConfigError(f"this is not the judge of {run.name}: {'; '.join(map(difference_in_words, differ))}")

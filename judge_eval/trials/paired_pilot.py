@@ -1,10 +1,10 @@
 """A paired pilot: both judges of a cascade judge one random sample."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.data.options import ReadOptions
@@ -25,89 +25,20 @@ from judge_eval.settings import check_ranges
 from judge_eval.spelling import option
 from judge_eval.stats.sampling import traces_needed
 from judge_eval.study.cascade_file import CascadeFile, as_filed
-from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
+from judge_eval.study.cascade_fitting import PilotSample, SampleFacts, fit_runs
 from judge_eval.views.note_sentences import ties_sentence
 
-T = TypeVar("T")
 
+def draw_clusters(clusters: Sequence[str | None], most: int, seed: int) -> list[int]:
+    """Draw at most so many clusters uniformly, and uniformly one item of each; return their places, ascending.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PilotSample:
-    """The sample: traces drawn uniformly, one of a cluster where some share one, with one chunk of each."""
-
-    traces: list[Trace]
-    """Whole, for the cheap judge."""
-    spots: list[Trace]
-    """For the strong one, as it is asked in use: cut down to the chunk that was drawn, or whole if it does
-    not judge each chunk alone."""
-    chunks: dict[str, str]
-    """The chunk that was drawn of each trace, by trace id."""
-    dataset: str
-    digest: str
-    """Of all the data."""
-    total: int
-    """How many traces the data hold."""
-    eligible: int
-    """How many of them hold a chunk that could be drawn."""
-    ends: tuple[int, int] = (0, 0)
-    """The lowest and the highest label."""
-    cluster: str | None = None
-    """The key of the metadata that names clusters, where traces share one."""
-    clusters: int | None = None
-    """How many clusters the eligible traces are of, where some share one; a trace without counts as one."""
-    depth: int | None = None
-    """The most chunks of a trace that were read; None if all were."""
-
-
-class Reservoir(Generic[T]):
-    """A uniform draw of clusters from a stream, and uniformly one item of each.
-
-    What belongs to no cluster is one by itself. The draw depends on the seed and the order of the stream.
+    What belongs to no cluster (None) is one by itself.
     """
-
-    def __init__(self, most: int, seed: int) -> None:
-        self.kept: list[T] = []
-        """What was drawn, at most `most` items."""
-        self.offered = 0
-        """How many items there were."""
-        self.units = 0
-        """How many clusters they are of."""
-        self._most = most
-        self._draws = random.Random(seed)  # noqa: S311  a sample, not a secret
-        self._cluster_draws = random.Random(f"{seed} within clusters")  # noqa: S311
-        self._sizes: dict[str, int] = {}
-        self._owners: list[str | None] = []
-        self._places: dict[str, int] = {}
-
-    @property
-    def shared(self) -> bool:
-        """Whether some cluster has several items."""
-        return self.units < self.offered
-
-    def offer(self, item: T, cluster: str | None = None) -> None:
-        """Take the next item of the stream, with the cluster it belongs to."""
-        self.offered += 1
-        if cluster is not None:
-            size = self._sizes[cluster] = self._sizes.get(cluster, 0) + 1
-            if size > 1:
-                place = self._places.get(cluster)
-                if place is not None and self._cluster_draws.randrange(size) == 0:
-                    self.kept[place] = item
-                return
-        self.units += 1
-        if len(self.kept) < self._most:
-            place = len(self.kept)
-            self.kept.append(item)
-            self._owners.append(cluster)
-        elif (place := self._draws.randrange(self.units)) < self._most:
-            left = self._owners[place]
-            if left is not None:
-                del self._places[left]
-            self.kept[place], self._owners[place] = item, cluster
-        else:
-            return
-        if cluster is not None:
-            self._places[cluster] = place
+    places: dict[str | int, list[int]] = {}
+    for place, cluster in enumerate(clusters):
+        places.setdefault(place if cluster is None else cluster, []).append(place)
+    draws = random.Random(seed)  # noqa: S311  a sample, not a secret
+    return sorted(map(draws.choice, draws.sample([*places.values()], min(most, len(places)))))
 
 
 MOST_DRAWN = 300
@@ -178,15 +109,19 @@ class PairedPilot:
         check_ranges({"n": n})
         most = MOST_DRAWN if n is None else n
         key = self.evaluator.intervals.cluster
-        reservoir: Reservoir[tuple[int, Trace]] = Reservoir(most, self.seed)
         ends: tuple[int, int] | None = None
+        positions, clusters = list[int](), list[str | None]()
         for position, trace in source.numbered():
             labels = [label for c in trace.chunks if (label := self._label(trace, c)) is not None]
             if labels:
                 ends = min(*labels, *(ends or labels)), max(*labels, *(ends or labels))
             if self._candidates(trace):
-                reservoir.offer((position, trace), cluster_of(trace, key))
-        traces = [trace for _, trace in sorted(reservoir.kept, key=lambda each: each[0])]
+                positions.append(position)
+                clusters.append(cluster_of(trace, key))
+        drawn = {positions[place] for place in draw_clusters(clusters, most, self.seed)}
+        traces = [trace for position, trace in source.numbered() if position in drawn]
+        units = clusters.count(None) + len({*clusters} - {None})
+        shared = units < len(clusters)
         spots = [self._spot(trace) for trace in traces]
         chunks = {spot.id: spot.chunks[0].id for spot in spots}
         if not judges_chunks_alone(self._judges["strong"]):
@@ -198,10 +133,10 @@ class PairedPilot:
             dataset=dataset.name,
             digest=dataset.digest,
             total=dataset.traces,
-            eligible=reservoir.offered,
+            eligible=len(positions),
             ends=ends or (0, 0),
-            cluster=key if reservoir.shared else None,
-            clusters=reservoir.units if reservoir.shared else None,
+            cluster=key if shared else None,
+            clusters=units if shared else None,
             depth=selection.reader.depth if selection and selection.reader else None,
         )
 
@@ -296,20 +231,14 @@ class PairedPilot:
             scale = scale_of_labels(drawn.ends, source, self.evaluator.chosen_judge.scale, self.label_relevant)
             least = scale.relevant
         facts = SampleFacts(
-            dataset=drawn.dataset,
-            digest=drawn.digest,
-            traces=drawn.total,
+            sample=drawn,
             seed=self.seed,
             models={stage: model for stage, (model, _) in self.names.items()},
             prompts={stage: _pinned(self._judges[stage], name) for stage, (_, name) in self.names.items()},
             modes={stage: judge.describe()["mode"] for stage, judge in self._judges.items()},
             labels=source,
             label_relevant=least,
-            cluster=drawn.cluster,
-            clusters=drawn.clusters,
-            chunks=drawn.chunks,
             explain_positives=bool(self.evaluator.chosen_judge.describe().get("explain_positives")),
-            depth=drawn.depth,
             ties=self.ties,
         )
         return fit_runs(

@@ -78,19 +78,14 @@ def _choice(file: CascadeFile) -> str:
         return "the cheap judge alone is as good: nothing of the sample was escalated"
     if file.choice == "strong" and not file.fit.kept:
         return "use the strong judge alone: it is asked about everything anyway"
-    if file.cost is None or not file.strong.cost:
-        if file.price_ratio is None:
-            return "it is not known whether the cascade pays: the tokens of verdicts are not known"
-        return (
-            "a price is not known: the cascade costs less than the strong judge alone if a token of the "
-            f"cheap one costs less than {file.price_ratio:.2f} of the strong one's"
-        )
+    if file.cost is None or not file.strong.cost or file.cheap.cost is None:
+        return "it is not known whether the cascade pays: a price, or the tokens of verdicts, are not known"
     if file.choice == "cascade":
         return f"the cascade saves {1 - file.cost / file.strong.cost:.0%} of the strong judge's cost"
-    if file.break_even is None:
+    if file.cheap.cost >= file.strong.cost:
         return "use the strong judge alone: it costs less, however much is kept"
     return (
-        f"use the strong judge alone: a cascade costs less from {file.break_even:.0%} kept on, and "
+        f"use the strong judge alone: a cascade costs less from {file.cheap.cost / file.strong.cost:.0%} kept on, and "
         f"{file.fit.coverage:.0%} are"
     )
 

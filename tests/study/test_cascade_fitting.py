@@ -11,13 +11,11 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import DataError
 from judge_eval.note import Note
 from judge_eval.study.cascade_file import CascadeFile
-from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
+from judge_eval.study.cascade_fitting import PilotSample, SampleFacts, fit_runs
 from judge_eval.views.note_sentences import IN_WORDS, note_sentence
 
 FACTS = SampleFacts(
-    dataset="data",
-    digest="0" * 64,
-    traces=60,
+    sample=PilotSample(traces=[], spots=[], chunks={}, dataset="data", digest="0" * 64, total=60, eligible=60),
     seed=0,
     models={"cheap": "fake/overlap", "strong": "fake/overlap"},
     prompts={"cheap": "support/decision@1", "strong": "support/binary@2"},

@@ -17,10 +17,9 @@ from judge_eval.errors import DataError, RefusedError
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.stats.chunk_correction import ChunkLabels, chunk_mean
 from judge_eval.stats.sampling import unequal_sample
-from judge_eval.study.chunk_sample import choose_chunks
 from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
-from judge_eval.study.sample import blind_csv, blind_jsonl
+from judge_eval.study.sample import blind_csv, blind_jsonl, choose_chunks
 from tests.support.command import Shell
 from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.stats_planning import simulated_run
 from judge_eval.errors import ConfigError
-from judge_eval.study.drawing import DEFAULT_SIZE, draw_sample, ids_changed_by_spreadsheets
+from judge_eval.study.label_plan import DEFAULT_SIZE, draw_sample, ids_changed_by_spreadsheets
 
 RUN, TRUTH = simulated_run(np.random.default_rng(4), 80, (0.6, 0.9), (0.9, 0.9), "P@5")
 

@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import pytest
 
-from judge_eval.trials.paired_pilot import Reservoir
+from judge_eval.trials.paired_pilot import draw_clusters
 
 SIZES = {"a": 1, "b": 2, "c": 7, "d": 3}
-STREAM = [(f"{name}{k}", name) for k in range(7) for name in SIZES if k < SIZES[name]]
-"""Clusters of four sizes, their items mixed."""
-
-
-def drawn(most: int, seed: int, stream: list[tuple[str, str | None]]) -> Reservoir[str]:
-    """Offer a stream to a reservoir."""
-    reservoir: Reservoir[str] = Reservoir(most, seed)
-    for item, cluster in stream:
-        reservoir.offer(item, cluster)
-    return reservoir
+CLUSTERS = [name for k in range(7) for name in SIZES if k < SIZES[name]]
+"""The clusters of items, of four sizes, mixed."""
 
 
 def test_every_cluster_and_every_item_of_it_is_as_likely() -> None:
     """Of 20,000 draws of two from four clusters each has half, and each item its share of that."""
-    stream: list[tuple[str, str | None]] = [*STREAM]
-    counts = Counter(item for seed in range(20_000) for item in drawn(2, seed, stream).kept)
-    for name, size in SIZES.items():
-        for k in range(size):
-            # Five standard errors of a share of that size.
-            share = 0.5 / size
-            assert counts[f"{name}{k}"] / 20_000 == pytest.approx(share, abs=5 * (share / 20_000) ** 0.5)
-    assert len(counts) == len(STREAM)
+    counts = Counter(place for seed in range(20_000) for place in draw_clusters(CLUSTERS, 2, seed))
+    assert len(counts) == len(CLUSTERS)
+    for place, name in enumerate(CLUSTERS):
+        # Five standard errors of a share of that size.
+        share = 0.5 / SIZES[name]
+        assert counts[place] / 20_000 == pytest.approx(share, abs=5 * (share / 20_000) ** 0.5)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 4, 9])
 def test_never_two_of_a_cluster(most: int) -> None:
-    """Whatever the seed, at most one item of each cluster is kept, and as many as were asked for or are."""
-    stream: list[tuple[str, str | None]] = [*STREAM, ("alone", None), ("lonely", None)]
+    """Whatever the seed, at most one item of each cluster is drawn, and as many as were asked for or are."""
+    clusters: list[str | None] = [*CLUSTERS, None, None]
     for seed in range(200):
-        reservoir = drawn(most, seed, stream)
-        owners = [item[0] if item[0] in SIZES and item[1].isdigit() else item for item in reservoir.kept]
+        places = draw_clusters(clusters, most, seed)
+        assert places == sorted(places)
+        owners = [clusters[place] or place for place in places]
         assert len(owners) == len(set(owners)) == min(most, 6)
-        assert (reservoir.offered, reservoir.units, reservoir.shared) == (15, 6, True)
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_without_shared_clusters_it_is_a_plain_reservoir(named: bool) -> None:
-    """Items without a cluster, or each of its own, are drawn by the usual algorithm and the same numbers."""
-    for seed in range(50):
-        rng, kept = random.Random(seed), []
-        for n in range(40):
-            if n < 5:
-                kept.append(str(n))
-            elif (place := rng.randrange(n + 1)) < 5:
-                kept[place] = str(n)
-        reservoir = drawn(5, seed, [(str(n), f"q{n}" if named else None) for n in range(40)])
-        assert reservoir.kept == kept
-        assert not reservoir.shared
+def test_without_clusters_every_item_is_as_likely() -> None:
+    """Items without a cluster are drawn uniformly, equally for equal seeds."""
+    counts = Counter(place for seed in range(20_000) for place in draw_clusters([None] * 8, 2, seed))
+    assert all(counts[place] / 20_000 == pytest.approx(0.25, abs=0.015) for place in range(8))
+    assert draw_clusters([None] * 8, 2, 5) == draw_clusters([None] * 8, 2, 5)
