@@ -77,21 +77,13 @@ def read_claim_labels(path: str | Path) -> dict[str, LabelledClaims]:
     name, labels = str(path), dict[str, LabelledClaims]()
     for record in rows(Path(path), kind_of(Path(path), name), name, lambda _: True):
         try:
-            line = LabelledClaims.model_validate(_as_tuples(record.get()))
+            line = LabelledClaims.model_validate(record.get())
         except ValidationError as error:
             fault = data_error(error)
             raise DataError(str(fault), file=name, line=record.line, field=fault.field) from None
         if labels.setdefault(line.trace, line) is not line:
             raise DataError(f"two lines are of trace {line.trace!r}", file=name, line=record.line)
     return labels
-
-
-def _as_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    chunks = data.get("chunks")
-    if not isinstance(chunks, Mapping):
-        return dict(data)
-    lists = {key: tuple(cells) if isinstance(cells, list) else cells for key, cells in chunks.items()}
-    return {**data, "chunks": lists}
 
 
 def holds_claim_labels(path: str | Path) -> bool:

@@ -88,18 +88,21 @@ def bias_report(
         DataError: Fewer than `FEWEST` traces have labels of both kinds together.
     """
     family, label_of = family_of(models_of(run.manifest)), label_lookup(run, labels)
-    rows, order = LabelledFeatures(), RankInList(run)
+    rows, slopes, relevant = LabelledFeatures(), dict[str, float](), scale_of(run).relevant
+    listwise = "'window'" in str(run.manifest.judge)
     for place, result in enumerate(run.results):
         rows.take(place, result, label_of, family, origin or {})
-        order.take(result)
+        if listwise and (slope := rank_slope(result, relevant)) is not None:
+            slopes[result.trace_id] = slope
     biases: tuple[Bias, ...] = ()
     if labels is None and not rows.labelled and needs_labels:
         raise no_labels()
     if labels is not None or rows.labelled:
         biases = rows.biases()
+    in_list = mean_interval(list(slopes.values()), clusters=list(slopes)) if len(slopes) > 1 else None
     return BiasReport(
         run=run.name, judge=models_of(run.manifest), chunks=len(rows.traces), traces=len(set(rows.traces)),
-        ties=count_ties(run, labels), biases=biases, rank_in_list=order.figure(),
+        ties=count_ties(run, labels), biases=biases, rank_in_list=in_list,
     )  # fmt: skip
 
 
@@ -260,32 +263,27 @@ def _effect(design: Floats, line: Floats, place: int, kind: bool) -> tuple[float
     return float((q - p).mean()), slope / len(design)
 
 
-class RankInList:
-    """How far the share of relevant samples moves from the top of a list to its end."""
+def rank_slope(result: TraceResult, relevant: int) -> float | None:
+    """Return how far the share of relevant samples moves from the top of a trace's list to its end.
 
-    def __init__(self, run: Run) -> None:
-        self._least, self._by_window = scale_of(run).relevant, "'window'" in str(run.manifest.judge)
-        self._names, self._values = list[str](), list[float]()
+    Args:
+        result: A trace whose judge was asked several times, about the list in other orders.
+        relevant: The least grade that counts as relevant.
 
-    def take(self, result: TraceResult) -> None:
-        """Take in a trace."""
-        votes = [(name, grades) for name, grades in result.votes.items() if name.startswith("sample ")]
-        count = len(result.trace.chunks)
-        if not self._by_window or len(votes) < 2 or count < 2:
-            return
-        if len({(c.title, c.text) for c in result.trace.chunks if not c.is_blank}) < count:
-            return
-        places, relevant = np.zeros((len(votes), count)), np.zeros((len(votes), count))
-        for row, (name, grades) in enumerate(votes):
-            order = order_of_sample(result.trace, count, int(name.split()[1]) - 1)
-            places[row, order] = np.arange(count) / (count - 1)
-            relevant[row] = [np.nan if grade is None else grade >= self._least for grade in grades]
-        places -= places.mean(axis=0)
-        relevant -= relevant.mean(axis=0)
-        if (spread := float(np.nansum(places**2))) > 0 and not np.isnan(relevant).any():
-            self._values.append(float((places * relevant).sum()) / spread)
-            self._names.append(result.trace_id)
-
-    def figure(self) -> Figure | None:
-        """Return the mean; None under two traces."""
-        return mean_interval(self._values, clusters=self._names) if len(self._values) > 1 else None
+    Returns:
+        The slope of the same chunk over its places (0 the top, 1 the end); None without two whole samples of two
+        different chunks.
+    """
+    votes = [(name, grades) for name, grades in result.votes.items() if name.startswith("sample ")]
+    count = len(result.trace.chunks)
+    if len(votes) < 2 or len({(c.title, c.text) for c in result.trace.chunks if not c.is_blank}) < max(2, count):
+        return None
+    if any(None in grades for _, grades in votes):
+        return None
+    places = np.zeros((len(votes), count))
+    for row, (name, _) in enumerate(votes):
+        places[row, order_of_sample(result.trace, count, int(name.split()[1]) - 1)] = np.arange(count) / (count - 1)
+    said = np.array([grades for _, grades in votes], dtype=np.float64) >= relevant
+    places -= places.mean(axis=0)
+    spread = float((places**2).sum())
+    return float((places * (said - said.mean(axis=0))).sum()) / spread if spread > 0 else None

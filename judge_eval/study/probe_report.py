@@ -30,15 +30,10 @@ class Assurance(Record):
     """Verdicts without one; they are in no figure."""
     mean: Figure
     """The mean probability of being relevant, with its 95% interval by trace."""
-    p90: float
-    """The least probability that 90% of the verdicts do not exceed."""
-    highest: float
     accepted: int
     """Verdicts that say relevant, of those with a probability."""
     accepted_mean: float | None = None
     """Their mean probability; None where there are none."""
-    accepted_sure: int
-    """How many of them have a probability of 0.9 or more."""
 
 
 class ProbeResult(Record):
@@ -76,8 +71,6 @@ class ProbeResult(Record):
     one shows nothing; they are in no rate."""
     assurance: Assurance | None = None
     """How sure it was of the irrelevant chunks; None where it told no probability."""
-    shift: Figure | None = None
-    """The mean change of the probability from the unaltered chunk, from -1 to 1; None where none was told."""
     examples: tuple[Example, ...] = ()
 
 

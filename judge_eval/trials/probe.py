@@ -24,9 +24,6 @@ from judge_eval.study.probe_report import Assurance, Example, ProbeReport, Probe
 from judge_eval.trials.cases import IN_CONVERSATION, PROBES, Case, build_cases, gold_case
 from judge_eval.views.run_remarks import remarks_of
 
-SURE = 0.9
-"""The probability from which an accepted chunk counts as accepted with certainty."""
-
 Sourced = tuple[str, Verdict]
 """The trace a case was made from, and a verdict on it."""
 
@@ -36,37 +33,18 @@ def assurance_of(verdicts: Sequence[Sourced]) -> Assurance | None:
     probable = [(source, v.confidence, v.relevant) for source, v in verdicts if v.confidence is not None]
     if not probable:
         return None
-    sure = np.array([probability for _, probability, _ in probable])
-    accepted = sure[np.array([relevant for _, _, relevant in probable])]
+    sources = [source for source, _, _ in probable]
+    repeated = len(set(sources)) < len(sources)  # several values of one trace count as one
+    accepted = [probability for _, probability, relevant in probable if relevant]
     return Assurance(
         n=len(probable),
         untold=len(verdicts) - len(probable),
-        mean=_mean(sure.tolist(), [source for source, _, _ in probable], (0.0, 1.0)),
-        p90=float(np.quantile(sure, 0.9, method="inverted_cdf")),
-        highest=float(sure.max()),
-        accepted=accepted.size,
-        accepted_mean=float(accepted.mean()) if accepted.size else None,
-        accepted_sure=int((accepted >= SURE - 1e-9).sum()),  # a share of rounded probabilities may miss it
+        mean=mean_interval(
+            [probability for _, probability, _ in probable], clusters=sources if repeated else None, limits=(0.0, 1.0)
+        ),
+        accepted=len(accepted),
+        accepted_mean=float(np.mean(accepted)) if accepted else None,
     )
-
-
-def shift_of(pairs: Sequence[tuple[str, Verdict | None, Verdict]]) -> Figure | None:
-    """Return how far the probability moves on average from the unaltered chunk to the altered one."""
-    # None if no pair has both probabilities.
-    moved = [
-        (source, new.confidence - old.confidence)
-        for source, old, new in pairs
-        if old is not None and old.confidence is not None and new.confidence is not None
-    ]
-    if not moved:
-        return None
-    return _mean([by for _, by in moved], [source for source, _ in moved], (-1.0, 1.0))
-
-
-def _mean(values: list[float], sources: list[str], limits: tuple[float, float]) -> Figure:
-    """Return the mean with its interval; several values of one trace count as one."""
-    repeated = len(set(sources)) < len(sources)
-    return mean_interval(values, clusters=sources if repeated else None, limits=limits)
 
 
 EXAMPLES = 3
@@ -83,7 +61,6 @@ def tally(
     flips: dict[str, bool] = {}
     positives = noticed = able = failed = rejected = 0
     judgments: list[Sourced] = []
-    pairs: list[tuple[str, Verdict | None, Verdict]] = []
     examples: list[Example] = []
     for case in cases:
         result = judged[case.trace.id]
@@ -110,7 +87,6 @@ def tally(
         fooled = bool(changed) if probe.expect == "unchanged" else bool(accepted)
         positives += len(accepted)
         judgments += [(case.source, v) for v in verdicts]
-        pairs += [(case.source, old, new) for old, new in zip(before, verdicts, strict=True)]
         noticed += any(v.instruction_in_chunk for v in verdicts)
         able += any(v.reason is not None for v in verdicts)  # who gives no reasons reports nothing
         by_trace.setdefault(case.source, []).append(fooled)
@@ -138,7 +114,6 @@ def tally(
         failed=failed,
         rejected_before=rejected,
         assurance=assurance_of(judgments) if irrelevant else None,
-        shift=shift_of(pairs),
         examples=tuple(examples),
     )
 

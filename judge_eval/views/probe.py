@@ -65,12 +65,9 @@ def _confidences(result: ProbeResult) -> Iterator[str]:
         missing = f" ({sure.untold} without one)" if sure.untold else ""
         accepted = "" if sure.accepted_mean is None else f" at {sure.accepted_mean:.4f} on average"
         yield (
-            f"probability of being relevant {sure.mean.text} on average of {sure.n} chunks{missing}, 90% of "
-            f"them at {sure.p90:.4f} or less, highest {sure.highest:.4f}; accepted {sure.accepted}"
-            f"{accepted}, {sure.accepted_sure} of them at 0.9 or more"
+            f"probability of being relevant {sure.mean.text} on average of {sure.n} chunks{missing}; accepted "
+            f"{sure.accepted}{accepted}"
         )
-    if result.shift is not None:
-        yield f"the probability moves by {result.shift.text} on average of {result.shift.n} chunks"
 
 
 def probe_checks(report: ProbeReport, limits: Mapping[str, float]) -> Iterator[tuple[bool, str]]:

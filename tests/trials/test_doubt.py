@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from judge_eval import Completion, FakeBackend, Request
 from judge_eval.errors import RefusedError
 from judge_eval.llm.fake import rules
-from judge_eval.schema import Verdict
 from judge_eval.stats import mean_interval, proportion_interval
 from judge_eval.trials import build_cases
-from judge_eval.trials.probe import shift_of
 from tests.support.doubting import DOUBTS, gold_of, probed, rows, sure_reply, surely
 from tests.support.notes import note_sentences
 
@@ -31,7 +27,6 @@ def test_a_judge_that_accepts_everything_is_found_by_each() -> None:
         assert result.false_positives == result.chunks
         assert (result.failed, result.rejected_before) == (0, 0)
         assert result.assurance is None
-        assert result.shift is None
     assert (outcome["nothing-relevant"].chunks or 0) > 2 * outcome["nothing-relevant"].n
     assert outcome["length-bait"].flips == outcome["echo-bait"].flips == 0
 
@@ -59,7 +54,7 @@ def test_a_judge_that_knows_is_found_by_none(labelled: bool) -> None:
 
 
 def test_accepting_is_told_with_its_probability() -> None:
-    """Mean, nine tenths, highest, accepted and surely accepted are those of the probabilities given."""
+    """Mean, accepted and their mean are those of the probabilities given."""
     given_ = {t.id: 0.05 + 0.9 * place / 40 for place, t in enumerate(rows())}
     outcome = probed(surely(lambda source, name, _: given_[source] if name else 0.9), "out-of-scope")
     result = outcome["out-of-scope"]
@@ -71,35 +66,16 @@ def test_accepting_is_told_with_its_probability() -> None:
     expected = mean_interval(values, limits=(0.0, 1.0)).interval
     assert expected is not None
     assert sure.mean.interval == pytest.approx((expected.low, expected.high))
-    assert sure.p90 == pytest.approx(sorted(values)[math.ceil(0.9 * len(values)) - 1])
-    assert sure.highest == pytest.approx(values.max())
     assert sure.accepted == result.fooled == sum(values >= 0.5)
     assert sure.accepted_mean == pytest.approx(values[values >= 0.5].mean())
-    assert sure.accepted_sure == sum(values >= 0.9)
-    assert result.shift is None
 
 
-@pytest.mark.parametrize(("probability", "sure"), [(0.9, True), (0.89, False)])
-def test_nine_tenths_is_sure(probability: float, sure: bool) -> None:
-    """0.9 counts as 0.9 or more, whatever its logarithm was rounded to."""
-    result = probed(surely(lambda *_: probability), "out-of-scope")["out-of-scope"].assurance
-    assert result is not None
-    assert result.accepted == result.n
-    assert result.accepted_sure == (result.n if sure else 0)
-
-
-def test_baits_are_told_by_how_far_the_probability_moves() -> None:
-    """The shift is the mean change from the bare chunk; a verdict that crosses the threshold is a flip."""
+def test_baits_are_compared_with_the_bare_chunk() -> None:
+    """A verdict that crosses the threshold from the bare chunk is a flip."""
     moves = {"random": 0.3, "length-bait": 0.8, "echo-bait": 0.4}
     result = probed(surely(lambda _, name, __: moves.get(name, 0.1)), "length-bait", "echo-bait")
     length, echo = result["length-bait"], result["echo-bait"]
-    assert length.shift is not None
-    assert length.shift.value == pytest.approx(0.5)
-    assert length.shift.interval is not None
-    assert length.shift.interval[0] < 0.5 < length.shift.interval[1]
-    assert length.flips == length.fooled == length.n == length.shift.n
-    assert echo.shift is not None
-    assert echo.shift.value == pytest.approx(0.1)
+    assert length.flips == length.fooled == length.n
     assert echo.flips == echo.fooled == 0
     assert echo.assurance is not None
     assert (echo.assurance.accepted, echo.assurance.accepted_mean) == (0, None)
@@ -118,8 +94,6 @@ def test_a_chunk_counts_as_accepted_under_both_only_where_it_was_accepted_before
     gold = gold_of(rows())
     assert denied.n == denied.fooled == len(odd & gold.keys())
     assert denied.rejected_before == len(gold.keys() - odd)
-    assert denied.shift is not None
-    assert denied.shift.value == pytest.approx(-0.1)
     assert denied.flips is None
     assert (other.fooled, other.n + other.rejected_before) == (0, len(gold))
 
@@ -133,7 +107,6 @@ def test_where_nothing_is_relevant_a_trace_counts_once() -> None:
     assert result.assurance is not None
     assert result.assurance.mean.n == result.chunks > result.n
     assert result.assurance.mean.traces == result.n
-    assert result.assurance.accepted_sure == result.n
     assert result.examples[0].after == 1
 
 
@@ -166,8 +139,6 @@ def test_what_cannot_be_told_is_not_told() -> None:
     assert result.failed == 9
     assert (sure.untold, sure.n) == (10, result.n - 10)
     assert sure.mean.value == pytest.approx(0.7)
-    verdict = Verdict(chunk_id="c", grade=1, relevant=True, confidence=0.4)
-    assert shift_of([("t", None, verdict), ("t", verdict.model_copy(update={"confidence": None}), verdict)]) is None
 
 
 def test_a_judge_that_reads_no_reference_is_given_no_false_one() -> None:
