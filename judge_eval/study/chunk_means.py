@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.schema import Scale
-from judge_eval.settings import ValueLimits
 from judge_eval.stats import CorrectedMean
 from judge_eval.stats._arrays import Floats, Ints, group_sums
 from judge_eval.stats.chunk_correction import (
@@ -113,31 +113,47 @@ def mean_of_chunks(
     run: JudgedRun,
     labels: Labels,
     metric: str,
+    judge: Mapping[str, float | None],
+    human: Mapping[str, float],
     *,
     threshold: int | None = None,
-    clusters: Sequence[Hashable] | None = None,
-    limits: ValueLimits | None = None,
-    judge_only: float = 0.0,
     alone: bool = True,
 ) -> tuple[CorrectedMean, int]:
-    """Estimate the mean of a metric (see `uses_chunks`) from labels of single chunks and all verdicts."""
-    # A failed verdict counts as one more thing that the judge can say. Without a `chunk_probability` every chunk of a
-    # rank is taken to have had the same chance to be labelled, given its trace's. `clusters` holds the cluster of each
-    # trace, `limits` the least and the greatest value of one, `judge_only` the mean under the judge's verdicts. Returns
-    # also how many labelled chunks the mean rests on; too few raise `ValueError`. Without `alone` what the labels say
-    # without the judge is left open, which halves the time.
-    parsed = parse_metric(metric)
-    scale = label_scale(labels, run.scale, threshold)
-    sample = ChunkSample.of(run, labels, parsed.cutoff)
+    """Estimate the mean of a metric (see `uses_chunks`) from labels of single chunks and all verdicts.
+
+    Args:
+        run: The run.
+        labels: Without a `chunk_probability` every chunk of a rank is taken to have had the same chance to be labelled,
+            given its trace's.
+        metric: Its name.
+        judge: By trace its value under the judge's verdicts; a failed one counts as one more thing that it can say.
+        human: By trace that is labelled in full its value.
+        threshold: The least label that counts as relevant.
+        alone: Whether to tell also what the labels say without the judge, which doubles the time.
+
+    Returns:
+        The mean, and how many labelled chunks it rests on.
+
+    Raises:
+        DataError: They are too few.
+    """
+    parsed, scale = parse_metric(metric), label_scale(labels, run.scale, threshold)
+    there = [value for value in judge.values() if value is not None]
+    clusters = fill_clusters([trace.cluster for trace in run.traces])
+    limits = limits_of(metric, there, list(human.values()))
     estimate = _additive if parsed.spec.additive else _modelled
     means = []
-    for verdict in (sample.verdict, np.zeros_like(sample.verdict))[: 1 + alone]:
-        base, chunks = estimate(sample, verdict, parsed, scale)
-        means.append(chunk_mean(base, chunks, clusters=clusters, limits=limits))
-    count = int(sample.labelled.size)
-    if not alone:
-        return means[0], count
-    made = beside_labels_alone(means[0], means[1], count, judge_only)
+    try:
+        sample = ChunkSample.of(run, labels, parsed.cutoff)
+        for verdict in (sample.verdict, np.zeros_like(sample.verdict))[: 1 + alone]:
+            base, chunks = estimate(sample, verdict, parsed, scale)
+            means.append(chunk_mean(base, chunks, clusters=clusters, limits=limits))
+        count = int(sample.labelled.size)
+        if not alone:
+            return means[0], count
+        made = beside_labels_alone(means[0], means[1], count, sum(there) / max(len(there), 1))
+    except ValueError as error:
+        raise DataError(f"{metric}: cannot correct: {error}") from None
     if len(set(labels.chunk_chances.values())) > 1:  # chances went by the verdicts: there is no choice without a judge
         made = replace(made, effective_n=None)
     return made, count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -104,29 +105,22 @@ def correct(
 
 def _mean_between(low: Corrected, high: Corrected) -> Corrected:
     worths = [mean.effective_n for mean in (low, high)]
-    return replace(
-        low,
-        value=(low.value + high.value) / 2,
-        interval=_hull(low.interval, high.interval),
-        standard_error=max(low.standard_error, high.standard_error),
-        power=(low.power + high.power) / 2,
-        effective_n=None if None in worths else min(filter(None, worths), default=None),
-        labels_only=(low.labels_only + high.labels_only) / 2,
-        warnings=tuple(dict.fromkeys((*low.warnings, *high.warnings))),
-    )
+    worth = None if None in worths else min(filter(None, worths), default=None)
+    error = max(low.standard_error, high.standard_error)
+    return replace(low, **_between(low, high, "value", "power", "labels_only"), effective_n=worth, standard_error=error)
 
 
 def _rate_between(low: CorrectedRate, high: CorrectedRate) -> CorrectedRate | None:
     if low.value is None or high.value is None:
         return None
-    return replace(
-        low,
-        value=(low.value + high.value) / 2,
-        interval=_hull(low.interval, high.interval),
-        sensitivity=(low.sensitivity + high.sensitivity) / 2,
-        specificity=(low.specificity + high.specificity) / 2,
-        warnings=tuple(dict.fromkeys((*low.warnings, *high.warnings))),
-    )
+    return replace(low, **_between(low, high, "value", "sensitivity", "specificity"))
+
+
+def _between(low: CorrectedMean | CorrectedRate, high: CorrectedMean | CorrectedRate, *names: str) -> dict[str, Any]:
+    """Return what lies between two estimates: figures halfway, an interval that holds both, and all warnings."""
+    middles = {name: (getattr(low, name) + getattr(high, name)) / 2 for name in names}
+    warnings = tuple(dict.fromkeys((*low.warnings, *high.warnings)))
+    return {**middles, "interval": _hull(low.interval, high.interval), "warnings": warnings}
 
 
 def _hull(first: Interval | None, other: Interval | None) -> Interval | None:
@@ -164,7 +158,7 @@ def _correct_settled(
         chunks = left_out = 0
         try:
             if partly and uses_chunks(metric) and not sequential:
-                corrected, chunks = mean_by_chunks(judged, labels, metric, threshold, judge, human)
+                corrected, chunks = mean_of_chunks(judged, labels, metric, judge, human, threshold=threshold)
             else:
                 corrected, left_out = mean_by_traces(judged, judge, human, labels, metric)
                 if sequential:
@@ -246,32 +240,6 @@ def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labe
     y = [(human[trace] - least) / span for trace in names]
     last = sequential_mean(y, [every[trace] for trace in names], list(every.values()))[-1]
     return Interval(least + span * last.low, least + span * last.high, last.level, last.method)
-
-
-def mean_by_chunks(
-    run: JudgedRun,
-    labels: Labels,
-    metric: str,
-    threshold: int | None,
-    judge: dict[str, float | None],
-    human: dict[str, float],
-    alone: bool = True,
-) -> tuple[CorrectedMean, int]:
-    """Correct a mean by single chunks (`mean_of_chunks`), with the run's clusters."""
-    there = [value for value in judge.values() if value is not None]
-    try:
-        return mean_of_chunks(
-            run,
-            labels,
-            metric,
-            threshold=threshold,
-            clusters=fill_clusters([trace.cluster for trace in run.traces]),
-            limits=limits_of(metric, there, list(human.values())),
-            judge_only=sum(there) / max(len(there), 1),
-            alone=alone,
-        )
-    except ValueError as error:
-        raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
 def _rate(run: Run, table: VerdictTable, labels: Labels, threshold: int | None) -> CorrectedRate | None:

@@ -19,8 +19,8 @@ from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome
 from judge_eval.spelling import option
 from judge_eval.stats._arrays import Floats
-from judge_eval.study.chunk_means import ChunkSample, expected_metric, relevance_model, uses_chunks
-from judge_eval.study.correct import mean_by_chunks, mean_by_traces
+from judge_eval.study.chunk_means import ChunkSample, expected_metric, mean_of_chunks, relevance_model, uses_chunks
+from judge_eval.study.correct import mean_by_traces
 from judge_eval.study.matching import label_scale
 from judge_eval.study.sample import Chosen, ChunkWorth, SampleBy, choose_chunks, choose_traces, chunk_worth
 from judge_eval.study.systems import JudgedRun, metric_both_ways
@@ -245,7 +245,7 @@ class LabelPlanner:
                     part.chunk_chances[trace, chunk] = chance
             try:
                 if unit == "chunks":
-                    mean, _ = mean_by_chunks(self._judged, part, self.metric, None, judge, {}, alone=False)
+                    mean, _ = mean_of_chunks(self._judged, part, self.metric, judge, {}, alone=False)
                 else:
                     labelled = {t: human[t] for t in part.chances}
                     mean, _ = mean_by_traces(self._judged, judge, labelled, part, self.metric)

@@ -26,10 +26,6 @@ from judge_eval.stats import ranking_figures
 from judge_eval.stats.figure import Figure
 from judge_eval.study.matching import count_ties, label_scale, labels_of
 
-NO_INTERVAL = (
-    "these correlations are of the means over these traces: they are biased downwards by chance, more if the "
-    "systems are close; more traces raise them; there is no interval, because no tested method is valid"
-)
 _BLOCK = 500
 """Traces that are scored together."""
 
@@ -49,7 +45,6 @@ class Rankings(Record):
     """`tau_b`, `tau_ap`, `spearman`, `rbo`: n is the number of systems; there are no intervals."""
     ties: int = 0
     """Chunks without a label because as many people find them relevant as not; their traces are left out."""
-    note: str = NO_INTERVAL
 
 
 def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, threshold: int | None = None) -> Rankings:

@@ -33,6 +33,10 @@ FEW: Final = 10
 WIDE: Final = 0.2
 """An interval of kappa of this width or more is wide."""
 _DEGREES: Final = ((0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
+_NO_INTERVAL: Final = (
+    "these correlations are of the means over these traces: they are biased downwards by chance, more if the "
+    "systems are close; more traces raise them; there is no interval, because no tested method is valid"
+)
 _FIRST: Final = ("kappa", "accuracy", "precision", "recall", "specificity", "bias")
 _FIRST_GRADED: Final = ("kappa", "precision", "recall", "kappa_quadratic", "accuracy", "bias")
 _MEANINGS: Final[Mapping[str, str]] = {
@@ -152,7 +156,7 @@ def rankings_view(rankings: Rankings) -> View:
         first.append(Sentence(f"{ties_sentence(rankings.ties)}; traces with such a chunk do not count"))
     columns: TableColumns = ["system", ("by labels", "number"), ("by the judge", "number")]
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
-    systems = make_table("systems", columns, ranked), Sentence(f"note: {rankings.note}")
+    systems = make_table("systems", columns, ranked), Sentence(f"note: {_NO_INTERVAL}")
     return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
 
 
