@@ -79,7 +79,13 @@ def _choice(file: CascadeFile) -> str:
     if file.choice == "strong" and not file.fit.kept:
         return "use the strong judge alone: it is asked about everything anyway"
     if file.cost is None or not file.strong.cost or file.cheap.cost is None:
-        return "it is not known whether the cascade pays: a price, or the tokens of verdicts, are not known"
+        cheap, strong, both = file.cheap.tokens, file.strong.tokens, file.tokens
+        if cheap is None or strong is None or both is None:
+            return "it is not known whether the cascade pays: the tokens of verdicts are not known"
+        return (
+            "a price is not known: the cascade costs less than the strong judge alone if a token of the "
+            f"cheap one costs less than {(strong + cheap - both) / cheap:.2f} of the strong one's"
+        )
     if file.choice == "cascade":
         return f"the cascade saves {1 - file.cost / file.strong.cost:.0%} of the strong judge's cost"
     if file.cheap.cost >= file.strong.cost:
