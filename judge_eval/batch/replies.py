@@ -4,8 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -105,8 +103,7 @@ class Answers:
             if reply.status is None:
                 raise TransientError(self._reader.shown(reply.why or "no response"), sent=False)
             status = reply.status if 100 <= reply.status <= 599 else 200
-            text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
-            completion = self._reader.read(text.encode("utf-8", "surrogatepass"), status)
+            completion = self._reader.read(_content(reply), status)
             return filled(Completion, {**completion.__dict__, "request_id": name or completion.request_id})
         except Declined as declined:
             unsupported = self._reader.unsupported_after(declined.objection)
@@ -138,17 +135,12 @@ class Answers:
     def paid(self, asked: Iterable[bytes] | None = None) -> tuple[int, Usage]:
         """Return how many requests, of those with these keys, have a completion, and the tokens of all."""
         known = self._index.values() if asked is None else map(self._index.get, set(asked))
-        places = sorted(entry[:2] for entry in known if entry is not None and entry[2] == SUCCESS)
         calls, usage = 0, Usage()
-        for number, entries in groupby(places, key=itemgetter(0)):
-            with self._files[number].open("rb") as file:
-                for _, offset in entries:
-                    file.seek(offset)
-                    body = self._form(read_json(file.readline())).body
-                    text = body if isinstance(body, str) else json.dumps(body)
-                    with suppress(Declined, CallError, FatalCallError):
-                        usage += self._reader.read(text.encode("utf-8", "surrogatepass"), 200).usage
-                        calls += 1
+        for number, offset, rank in sorted(filter(None, known)):
+            if rank == SUCCESS:
+                with suppress(Declined, CallError, FatalCallError):
+                    usage += self._reader.read(_content(self._reply(number, offset)), 200).usage
+                    calls += 1
         return calls, usage
 
     def _note(self, line: bytes, number: int, offset: int) -> None:
@@ -167,6 +159,11 @@ class Answers:
                 self._contradicted.add(key)
         if before is None or rank > before[2]:
             self._index[key] = (number, offset, rank)
+
+
+def _content(reply: LineReply) -> bytes:
+    text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def read_line(line: bytes, form: LineReader) -> LineReply | None:

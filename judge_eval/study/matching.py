@@ -282,16 +282,9 @@ def _others(mine: VerdictTable, other: VerdictTable, values: NDArray[Number]) ->
     """Return the values that another table has for each chunk, by ids of traces and chunks; NaN or -1 for none."""
     none: Any = np.nan if values.dtype.kind == "f" else NO_LABEL
     out = np.full(len(mine.labels), none, dtype=values.dtype)
-    there = find_ids(mine.ids, other.ids)
-    alike = np.flatnonzero(there >= 0)
-    alike = alike[mine.sizes[alike] == other.sizes[there[alike]]]
-    rows, ours, _ = mine.chunks_of(alike)
-    _, theirs, _ = other.chunks_of(there[alike])
-    differ = np.bincount(rows[mine.chunk_ids[ours] != other.chunk_ids[theirs]], minlength=len(alike)) > 0
-    same = ~differ[rows]
-    out[ours[same]] = values[theirs[same]]
-    for row in np.setdiff1d(np.flatnonzero(there >= 0), alike[~differ]).tolist():  # other chunks, or in another order
-        here, at = slice(*mine.starts[row : row + 2]), slice(*other.starts[there[row] : there[row] + 2])
-        known = dict(zip(other.chunk_ids[at].tolist(), values[at].tolist(), strict=True))
-        out[here] = [known.get(chunk, none) for chunk in mine.chunk_ids[here].tolist()]
+    there = find_ids(mine.ids, other.ids)[mine.rows]  # -1, the greatest of uint64, is the place of no trace
+    ours = np.column_stack([there.astype(np.uint64), mine.chunk_ids])
+    theirs = np.column_stack([other.rows.astype(np.uint64), other.chunk_ids])
+    places = find_ids(ours, theirs)
+    out[places >= 0] = values[places[places >= 0]]
     return out
