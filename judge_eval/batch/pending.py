@@ -1,6 +1,6 @@
 """The requests of a batch that have no answer yet, and the evaluator that finds them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -41,36 +41,6 @@ from judge_eval.wire import Completion, Reply, Request, with_secret_fences
 
 _TO_COME = CallError("the answer is to come")
 """Stands for an answer that is not there yet; what the plan asks on the strength of it is not open."""
-
-
-def open_requests(
-    judge: Judge, traces: Iterable[Trace], answer: Callable[[Sequence[Request]], Sequence[Reply | None]]
-) -> Iterator[Request]:
-    """Yield the requests without a known answer, round after round; a block of traces is in memory at a time.
-
-    `answer` answers many requests, in their order; None if a call is needed. If only a part of a round is
-    answered, the plan continues with these answers, and what it asks about their chunks is open too: a repair
-    need not wait for the answers about other chunks.
-    """
-    rest = iter(traces)
-    while block := list(islice(rest, BLOCK)):
-        going: list[tuple[JudgingPlan, RequestRound, frozenset[str]]] = []
-        for trace in block:
-            plan = plan_of(judge, trace)
-            if (requests := next(plan, None)) is not None:
-                going.append((plan, requests, frozenset()))
-        while going:
-            replies = iter(answer([request for _, requests, _ in going for request in requests]))
-            following = []
-            for plan, requests, waiting in going:
-                answers = list(islice(replies, len(requests)))
-                missing = [request for request, reply in zip(requests, answers, strict=True) if reply is None]
-                yield from (request for request in missing if waiting.isdisjoint(request.chunk_ids))
-                out = waiting.union(*(request.chunk_ids for request in missing))
-                with suppress(StopIteration):
-                    requests = plan.send([_TO_COME if reply is None else reply for reply in answers])
-                    following.append((plan, requests, out))
-            going = following
 
 
 class KnownAnswers:
@@ -114,13 +84,36 @@ class KnownAnswers:
         return replies
 
     def open_requests(self, judge: Judge, traces: Iterable[Trace]) -> Iterator[tuple[bytes, Request]]:
-        """Yield each request without an answer once, with its key."""
-        for request in open_requests(judge, traces, self):
-            key = self._cached.key(request)
-            assert key is not None  # such a backend has an identity
-            if key not in self.open:
-                self.open.add(key)
-                yield key, request
+        """Yield each request without an answer once, with its key, round after round.
+
+        A block of traces is in memory at a time. If only a part of a round is answered, the plan continues with these
+        answers, and what it asks about their chunks is open too: a repair need not wait for the answers about other
+        chunks.
+        """
+        rest = iter(traces)
+        while block := list(islice(rest, BLOCK)):
+            going: list[tuple[JudgingPlan, RequestRound, frozenset[str]]] = []
+            for trace in block:
+                plan = plan_of(judge, trace)
+                if (requests := next(plan, None)) is not None:
+                    going.append((plan, requests, frozenset()))
+            while going:
+                replies = iter(self([request for _, requests, _ in going for request in requests]))
+                following = []
+                for plan, requests, waiting in going:
+                    answers = list(islice(replies, len(requests)))
+                    missing = [request for request, reply in zip(requests, answers, strict=True) if reply is None]
+                    for request in missing:
+                        key = self._cached.key(request)
+                        assert key is not None  # such a backend has an identity
+                        if key not in self.open and waiting.isdisjoint(request.chunk_ids):
+                            self.open.add(key)
+                            yield key, request
+                    out = waiting.union(*(request.chunk_ids for request in missing))
+                    with suppress(StopIteration):
+                        requests = plan.send([_TO_COME if reply is None else reply for reply in answers])
+                        following.append((plan, requests, out))
+                going = following
 
 
 SPLIT = "split"
