@@ -20,6 +20,7 @@ from judge_eval.schema import ClaimSupport
 from judge_eval.stats import agreement_of, mean_interval
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.rank_correlation import spearman
+from judge_eval.study.matching import by_unit
 
 LEVELS: Final[Mapping[ClaimVerdict, int]] = {"none": 0, "contradicts": 0, "partial": 1, "full": 2}
 """The three levels of a cell; a chunk that contradicts a claim does not support it."""
@@ -183,11 +184,8 @@ def _by_cluster(tables: np.ndarray[Any, Any], clusters: list[str | None]) -> np.
     """Add up the tables of traces that belong together, and leave out those without a pair."""
     groups = fill_clusters(clusters)
     if groups is not None:
-        numbers: dict[tuple[int, str], int] = {}
-        codes = [numbers.setdefault(group, len(numbers)) for group in groups]
-        sums = np.zeros((len(numbers), *tables.shape[1:]))
-        np.add.at(sums, codes, tables)
-        tables = sums
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+        tables, _ = by_unit(tables, np.array([numbers[group] for group in groups]))
     there: np.ndarray[Any, Any] = tables[tables.sum(axis=(1, 2)) > 0]
     return there
 
