@@ -283,7 +283,7 @@ def rank_slope(result: TraceResult, relevant: int) -> float | None:
     places = np.zeros((len(votes), count))
     for row, (name, _) in enumerate(votes):
         places[row, order_of_sample(result.trace, count, int(name.split()[1]) - 1)] = np.arange(count) / (count - 1)
-    said = np.array([grades for _, grades in votes], dtype=np.float64) >= relevant
+    accepted = np.array([grades for _, grades in votes], dtype=np.float64) >= relevant
     places -= places.mean(axis=0)
     spread = float((places**2).sum())
-    return float((places * (said - said.mean(axis=0))).sum()) / spread if spread > 0 else None
+    return float((places * (accepted - accepted.mean(axis=0))).sum()) / spread if spread > 0 else None
