@@ -111,7 +111,9 @@ class NotebookProgress:
         """Show where the verdicts are, and how the evaluation goes on, if the block is interrupted."""
         try:
             yield
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except (asyncio.CancelledError, KeyboardInterrupt) as interrupt:
+            name = type(interrupt).__name__
+            interrupt._render_traceback_ = lambda: [name]  # type: ignore[union-attr]
             place = f"; the run is kept in {self._folder}, `resume=True` continues it" if self._folder else ""
             if self._handle is not None:
                 self._handle.update(_Shown(f"interrupted: {self._line}{place}"))

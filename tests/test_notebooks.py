@@ -153,7 +153,7 @@ def test_progress_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 _INTERRUPTED = """
 import glob, os, signal, threading
-from judge_eval import EvalRun, Options, evaluate
+from judge_eval import EvalRun, Evaluator, Options, evaluate
 rows = [dict(id=f"q{k}", query=f"When {k}?", reference="At nine.", chunks=["We open at nine."]) for k in range(400)]
 def stop():
     while not glob.glob("runs/*/results.jsonl") or os.path.getsize(glob.glob("runs/*/results.jsonl")[0]) < 2000:
@@ -161,26 +161,34 @@ def stop():
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=stop, daemon=True).start()
 options = Options(params={"latency": 0.05}, concurrency=4)
-evaluate(rows, "fake/overlap", cache=False, out="runs", options=options)
 """
+_EVALUATIONS = [
+    ('evaluate(rows, "fake/overlap", cache=False, out="runs", options=options)', "KeyboardInterrupt"),
+    ('await Evaluator("fake/overlap", cache=False, options=options).aevaluate(rows, out="runs")', "CancelledError"),
+]
 
 
 @pytest.mark.foreign
 @pytest.mark.slow
-def test_an_evaluation_that_is_interrupted_in_a_kernel_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a real kernel the line of progress says where the run is and what continues it; resumed, it is whole."""
+@pytest.mark.parametrize(("evaluation", "raised"), _EVALUATIONS)
+def test_an_evaluation_that_is_interrupted_in_a_kernel_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluation: str, raised: str
+) -> None:
+    """In a real kernel one line says, without a traceback, where the run is and what continues it; it then ends."""
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     resumed = "run = evaluate(rows, 'fake/overlap', cache=False, out='runs', resume=True); run.status, len(run.results)"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (_INTERRUPTED, resumed)])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(code) for code in (_INTERRUPTED + evaluation, resumed)]
+    )
     nbclient.NotebookClient(
         notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}, allow_errors=True
     ).execute()
     first, second = notebook.cells
-    assert [out.get("ename") for out in first.outputs] == [None, "KeyboardInterrupt"]
-    assert first.outputs[1]["traceback"] == ["KeyboardInterrupt"]
+    assert [out.get("ename") for out in first.outputs] == [None, raised]
+    assert first.outputs[1]["traceback"] == [raised]
     line = first.outputs[0]["data"]["text/plain"]
     assert line.startswith("interrupted: ")
     assert "; the run is kept in runs/" in line

@@ -58,7 +58,7 @@ def from_values(request: Request, values: Sequence[Any]) -> str | Completion:
         return split_text(request)
     rows = [_of_value(request, value) for value in values]
     if _is_about_all(request):
-        return _together(request, [[_Cell()] for _ in request.claims])
+        return _together(request, [[_Cell()] * len(request.passages) for _ in request.claims])
     return _by_passage(request, rows)
 
 
