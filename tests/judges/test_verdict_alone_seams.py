@@ -185,7 +185,7 @@ def test_what_asks_a_judge_again_asks_for_its_probabilities(desk: Desk, server: 
     assert all(confidence is not None for confidence in confidences(newest(desk)))
     edited = desk("bias", "latest", *asked, *ALONE, "--limit", "4", "--out", "runs")
     assert f"warning: {MEANS_LITTLE}" in edited.out, edited
-    assert "the probability moves by" in edited.out, edited
+    assert "probability of being relevant" in edited.out, edited
     assert all(body["logprobs"] is True and "response_format" not in body for body in server.calls)
 
 
