@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from judge_eval.errors import ConfigError
@@ -23,6 +25,7 @@ class GoogleToken(KeySource):
     def _new(self) -> tuple[str, float]:
         needed = f"without {_VERTEX} Vertex needs google-auth"
         auth, transport = import_extra(needed, "vertex", "google.auth", "google.auth.transport.requests")
+        _check_files(*_GOOGLE_FILES)
         try:
             credentials, _ = auth.default(scopes=[_SCOPE])
             credentials.refresh(transport.Request())
@@ -52,6 +55,7 @@ class AwsSigner:
         """The session's token, which goes along with a signature; raises `ConfigError` without credentials."""
         if self._credentials is None:
             (botocore,) = import_extra(f"without {_BEDROCK} Bedrock needs botocore", "bedrock", "botocore.session")
+            _check_files(*_AWS_FILES)
             session = botocore.Session()
             try:
                 region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
@@ -90,6 +94,26 @@ def _shown(error: Exception) -> str:
     return Scrubber("")(next(iter(str(error).splitlines()), type(error).__name__))[:200]
 
 
+def _check_files(*variables: str) -> None:
+    """Check that what variables name are files of some size: a device or a pipe would be read for ever."""
+    for variable in variables:
+        path = Path(os.environ.get(variable) or ".").expanduser()
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            continue  # the libraries say what is missing
+        if not (S_ISDIR(status.st_mode) or (S_ISREG(status.st_mode) and status.st_size <= _LARGEST)):
+            raise ConfigError(f"{variable}: {path} is not a file of credentials (of at most {_LARGEST:,} bytes)")
+
+
+_GOOGLE_FILES = ("GOOGLE_APPLICATION_CREDENTIALS",)
+_AWS_FILES = (
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+)
+_LARGEST = 1_000_000  # bytes of such a file
 _VERTEX, _BEDROCK = "GOOGLE_OAUTH_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"
 
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
-from time import time
-from typing import Any, ClassVar
+from time import monotonic, time
+from typing import IO, Any, ClassVar
 
 from judge_eval.errors import ConfigError
 from judge_eval.foreign import read_json
@@ -74,19 +74,17 @@ class KeyCommand(KeySource):
     def _new(self) -> tuple[str, float]:
         name = self._words[0]
         try:
-            done = subprocess.run(  # noqa: S603 - words that the user gave, and no shell
-                self._words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
-            )
+            code, out, err = _run(self._words)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             what = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be run"
             raise ConfigError(f"the key command {name!r} {what}") from None
-        if len(done.stdout) > _MOST:
+        if len(out) > _MOST:
             raise ConfigError(f"the key command {name!r} printed more than {_MOST:,} bytes, which is no key")
-        if done.returncode:
-            detail = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
-            why = f"exit code {done.returncode}" + (f": {Scrubber('')(detail)}" if detail else "")
+        if code:
+            detail = " ".join(err.decode("utf-8", "replace").split())[:200]
+            why = f"exit code {code}" + (f": {Scrubber('')(detail)}" if detail else "")
             raise ConfigError(f"the key command {name!r} failed with {why}")
-        text, until = done.stdout.decode("utf-8", "replace").strip(), float("inf")
+        text, until = out.decode("utf-8", "replace").strip(), float("inf")
         if text.startswith("{"):
             text, until = _of_json(text)
         if not is_key(text):
@@ -98,6 +96,40 @@ class KeyCommand(KeySource):
 def key_command(words: tuple[str, ...]) -> KeyCommand:
     """Return the command of these words; all servers that use it share its key."""
     return KeyCommand(words)
+
+
+def _run(words: Sequence[str]) -> tuple[int, bytes, bytes]:
+    """Run a command, and return its exit code with what it wrote, no more than a byte above the bound of each."""
+    # One that writes too much to its output is killed. What is left of its errors is read, and thrown away.
+    process = subprocess.Popen(  # noqa: S603 - words that the user gave, and no shell
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    written = [b"", b""]
+
+    def read(place: int, pipe: IO[bytes]) -> None:
+        with pipe:
+            written[place] = pipe.read(_MOST + 1)
+            if place == 0 and len(written[place]) > _MOST:
+                process.kill()
+                return
+            while pipe.read(_MOST):
+                pass
+
+    end = monotonic() + _PATIENCE
+    pipes = (process.stdout, process.stderr)
+    readers = [threading.Thread(target=read, args=each, daemon=True) for each in enumerate(pipes)]
+    try:
+        for reader in readers:
+            reader.start()
+        process.wait(_PATIENCE)
+        for reader in readers:  # a program that it started may write on
+            reader.join(end - monotonic())
+        if any(reader.is_alive() for reader in readers):
+            raise subprocess.TimeoutExpired(words[0], _PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, written[0], written[1]
 
 
 def _of_json(text: str) -> tuple[str, float]:

@@ -215,6 +215,29 @@ def test_odd_files_of_google_are_one_error(google: Path, content: str) -> None:
     assert "GOOGLE_OAUTH_ACCESS_TOKEN" in str(failure)
 
 
+@pytest.mark.foreign
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("vertex/google/m", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("bedrock/m", "AWS_SHARED_CREDENTIALS_FILE"),
+        ("bedrock/m", "AWS_CONFIG_FILE"),
+        ("bedrock/m", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    ],
+)
+def test_variables_that_name_no_file_hold_nobody_up(
+    google: Path, monkeypatch: pytest.MonkeyPatch, model: str, variable: str
+) -> None:
+    """A device without an end and a pipe without a writer are refused before anything is read of them."""
+    os.mkfifo(google)
+    for path in ("/dev/zero", str(google)):
+        monkeypatch.setenv(variable, path)
+        (failure,) = calls(model, "http://127.0.0.1:9/v1")
+        assert isinstance(failure, ConfigError)
+        assert f"{variable}: {path} is not a file of credentials" in str(failure)
+
+
 METADATA = """
 import sys
 from judge_eval.llm.http.cloud_credentials import google_token

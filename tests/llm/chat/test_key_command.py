@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,13 +136,27 @@ def test_what_known_programs_print(tmp_path: Path, printed: str) -> None:
         ([sys.executable, "-c", "print('')"], "must print a key"),
         ([sys.executable, "-c", "print('{\"x\": 1}')"], "must print a key"),
         ([sys.executable, "-c", "print('{broken')"], "must print a key"),
-        ([sys.executable, "-c", "print('k' * 16384)"], "printed more than 16,384 bytes"),
     ],
 )
 def test_a_command_that_prints_no_key(words: list[str], message: str) -> None:
     """The error names the program and hides what looks like a key."""
     with pytest.raises(ConfigError, match=message):
         KeyCommand(words).key()
+
+
+def test_a_command_that_prints_without_end_is_stopped(tmp_path: Path) -> None:
+    """It is killed at the bound, also where a program that it started writes on; a key that fills the bound is one."""
+    pid = tmp_path / "pid"
+    endless = (
+        "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\nwhile 1: print('y' * 99)"
+    )
+    with pytest.raises(ConfigError, match="printed more than 16,384 bytes"):
+        KeyCommand([sys.executable, "-c", endless, str(pid)]).key()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    with pytest.raises(ConfigError, match="printed more than 16,384 bytes"):
+        KeyCommand(["sh", "-c", "yes; true"]).key()
+    assert len(KeyCommand([sys.executable, "-c", "print('k' * 16383)"]).key()) == 16_383
 
 
 def test_of_long_errors_the_beginning_is_shown() -> None:
