@@ -56,7 +56,7 @@ def test_name_parses_back(metric: Metric) -> None:
         ("alpha_nDCG@10", "alpha-NDCG@10"),
         ("alphaNDCG(alpha=.50)@10", "alpha-NDCG@10"),
         ("alpha-nDCG(alpha=.250)", "alpha-NDCG(alpha=0.25)"),
-        ("alpha_nDCG(alpha=0)@5", "alpha-NDCG(alpha=0)@5"),
+        ("ERR_IA(alpha=0)@5", "ERR-IA(alpha=0)@5"),
         ("ClaimRecall(of=vital,partial=half)@5", "ClaimRecall(partial=half,of=vital)@5"),
         ("NuggetRecall(score=vital_strict)@5", "NuggetRecall@5"),
     ],

@@ -168,11 +168,31 @@ def alpha_ndcg(
     return min(1.0, _dcg(rows, alpha, cut) / ideal) if ideal else 0.0
 
 
+def err_ia(
+    case: Case, k: int | None, alpha: float = 0.5, of: str = "found", least: str = "full", dedup: str = "text"
+) -> float | None:
+    """The mean over claims of each claim's own sum."""
+    if not case.vital:
+        return None
+    rows = _sets(case, least, dedup)
+    cut = len(rows) if k is None else k
+    claims = [j for j in range(len(case.vital)) if of == "all" or any(j in mine for mine in rows)]
+    if not claims or not cut:
+        return 0.0
+    whole = sum((1 - alpha) ** (rank - 1) / rank for rank in range(1, cut + 1))
+    sums = []
+    for j in claims:
+        ranks = [rank for rank, mine in enumerate(rows[:cut], 1) if j in mine]
+        sums.append(sum((1 - alpha) ** times / rank for times, rank in enumerate(ranks)))
+    return sum(sums) / len(sums) / whole
+
+
 NAIVE: dict[str, Callable[..., float | None]] = {
     "ClaimRecall": claim_recall,
     "ClaimPrecision": claim_precision,
     "Sufficiency": sufficiency,
     "alpha-NDCG": alpha_ndcg,
+    "ERR-IA": err_ia,
     "Novelty": novelty,
     "Redundancy": redundancy,
     "Conflict": conflict,
@@ -197,7 +217,7 @@ def variants() -> list[str]:
         for values in product(*choices):
             pairs = zip((parameter.name for parameter in spec.parameters), values, strict=True)
             names.append(str(Metric(spec.name, None, tuple(pairs))))
-    ends = [f"alpha-NDCG(alpha={alpha})" for alpha in (0, 1)]
+    ends = [f"{name}(alpha={alpha})" for name in ("alpha-NDCG", "ERR-IA") for alpha in (0, 1)]
     return sorted({*names, *ends})
 
 

@@ -1,5 +1,7 @@
-"""The metric that rewards claims on top and discounts claims that were seen above."""
+"""Metrics that reward claims on top and discount claims that were seen above."""
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, TypeAlias, Unpack
 
 import numpy as np
@@ -8,16 +10,23 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics import claim_bounds
 from judge_eval.metrics.bounds import Bounds
-from judge_eval.metrics.claim_table import ClaimTable, Numbers
+from judge_eval.metrics.claim_table import LEFT_ALONE, ClaimTable, Numbers
 from judge_eval.metrics.families.relevance import divide
 from judge_eval.metrics.spec import Parameter, rag
 from judge_eval.metrics.table import GradeTable, Values
+
+Intents: TypeAlias = Literal["found", "all"]
+"""Which claims an average is over: those that some retrieved chunk supports, or all."""
 
 Ties: TypeAlias = Literal["rank", "id"]
 """Which of equally good chunks comes first in an ideal order."""
 
 TIE = 12
 """Gains that agree in so many decimals are one, summed in two orders."""
+NOTHING = 1e-18
+"""What adds nothing to a sum of at least 1."""
+RANKS = 1 << 18
+"""How many ranks are added up at once."""
 
 
 def alpha_ndcg(
@@ -62,6 +71,54 @@ def most_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, al
     if k is not None:
         best_first = np.where(ranks <= k, best_first, 0)
     return np.minimum(claims.per_row(sums[times]), claims.per_row_of_chunks(best_first / np.log2(ranks + 1.0)))
+
+
+def err_ia(
+    table: GradeTable,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    of: Intents = "found",
+    **support: Unpack[claim_bounds.SupportOptions],
+) -> Values:
+    """Intent-aware expected reciprocal rank (Chapelle et al. 2009) as ndeval scales it, claims as intents."""
+    # For each claim the sum over ranks i <= k, whose chunk supports it, of (1 - alpha)^(how many above do) /
+    # i, averaged over the claims (`of`: those that some retrieved chunk supports, as in ndeval, or all), and
+    # divided by the value of a list of `k` chunks that support every claim.
+    claims, supports, _ = claim_bounds.support_of(table, **support)
+    gains = claims.per_row(intent_gains(claims, supports, k, alpha))
+    intents = claims.per_row(claims.any_claim(supports)) if of == "found" else claims.counts
+    return claim_bounds.with_claims(np.minimum(divide(gains, intents * best_of_intent(claims, k, alpha)), 1.0), claims)
+
+
+def best_of_intent(claims: ClaimTable, k: int | None, alpha: float) -> Values:
+    """Return for each row the gain of a claim that each of the first `k` chunks supports."""
+    if k is not None:
+        return np.full(len(claims), _best(k, alpha))
+    longest = int(claims.lengths.max(initial=0))
+    sums = np.cumsum(_fading(longest, alpha) / np.arange(1.0, longest + 1))
+    return np.concatenate([[0.0], sums])[claims.lengths]
+
+
+@lru_cache(maxsize=64)
+def _best(k: int, alpha: float) -> float:
+    """Add up (1 - alpha)^(i - 1) / i over the first `k` ranks, which may be far beyond any list."""
+    if alpha == 0 and k > RANKS:
+        return float(np.log(k) + np.euler_gamma + 1 / (2 * k) - 1 / (12 * k**2))
+    total, worth, start = 0.0, 1.0, 0
+    while start < k and worth > NOTHING:
+        count = min(RANKS, k - start)
+        factors = _fading(count, alpha) * worth
+        total += float(np.sum(factors / np.arange(start + 1.0, start + count + 1)))
+        start, worth = start + count, float(factors[-1]) * (1 - alpha)
+    return total
+
+
+def intent_gains(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
+    """Return the gain of each claim in ERR-IA, before the average."""
+    top = supports & claims.down_to(k)
+    gains = _cell_gains(claims, top, alpha) / (claims.rank[top] + 1.0)
+    return np.bincount(claims.claim[top], weights=gains, minlength=len(claims.vital)).astype(np.float64)
 
 
 def _ranks(claims: ClaimTable) -> Numbers:
@@ -114,6 +171,48 @@ def ideal_gain(
     return ideal
 
 
+def err_ia_bounds(
+    table: GradeTable,
+    k: int | None = None,
+    *,
+    alpha: float = 0.5,
+    of: Intents = "found",
+    **support: Unpack[claim_bounds.SupportOptions],
+) -> Bounds:
+    """Return the exact bounds of ERR-IA."""
+    # The gain of a claim never falls if one more chunk supports it: its t-th best rank can only improve.
+    # Claims do not affect each other, but the mean is over every claim that is found; so its extremes are
+    # over the claims that are surely found, with the worst (or the best) of the others.
+    if of == "all":
+        return claim_bounds.rising(err_ia)(table, k, alpha=alpha, of=of, **support)
+    claims, sure, possible = claim_bounds.support_of(table, **support)
+    left_alone = replace(table, claims=claims.filled(LEFT_ALONE, LEFT_ALONE))
+    low = err_ia(left_alone, k, alpha=alpha, **support)
+    high = low.copy()
+    certain, maybe = claims.any_claim(sure), claims.any_claim(possible)
+    least_gain = intent_gains(claims, sure, k, alpha)
+    most = intent_gains(claims, sure | possible, k, alpha)
+    last = np.zeros(len(claims.vital), dtype=np.int64)
+    np.maximum.at(last, claims.claim[possible], claims.rank[possible] + 1)
+    alone = np.where((last > 0) & (k is None or last <= k), 1.0 / np.maximum(last, 1), 0.0)
+    whole = best_of_intent(claims, k, alpha)
+    for row in np.flatnonzero(np.bincount(claims.row_of_claim[maybe], minlength=len(claims))).tolist():
+        mine = slice(*np.searchsorted(claims.row_of_claim, [row, row + 1]).tolist())
+        anyway, other = certain[mine], maybe[mine] & ~certain[mine]
+        low[row] = _least_mean(least_gain[mine][anyway], alone[mine][other]) / whole[row]
+        high[row] = min(1.0, -_least_mean(-most[mine][anyway], -most[mine][other]) / whole[row])
+    return claim_bounds.unknown_claims(claims, low, high, np.ones(len(claims), dtype=np.bool_), 1.0)
+
+
+def _least_mean(sure: Values, other: Values) -> float:
+    """Return the least mean of all `sure` values and any of the `other` ones; the mean of none is 0."""
+    means = [] if len(sure) else [0.0]
+    values = np.concatenate([sure, np.sort(other)])
+    sums = np.cumsum(values)
+    means += [sums[count - 1] / count for count in range(max(1, len(sure)), len(values) + 1)]
+    return float(min(means))
+
+
 def alpha_ndcg_bounds(
     table: GradeTable,
     k: int | None = None,
@@ -138,6 +237,13 @@ def alpha_ndcg_bounds(
 
 ALPHA = Parameter("alpha", 0.5, {}, "alpha", "share")
 
+INTENTS = Parameter(
+    "of",
+    "found",
+    {"found": "N = the claims that some retrieved chunk supports", "all": "N = all claims of the reference"},
+    "claims",
+)
+
 TIES = Parameter(
     "ties",
     "rank",
@@ -159,6 +265,21 @@ SPECS = (
         f"(Clarke et al. 2008); 0 if the ideal is 0, never above 1, {claim_bounds.NONE}",
         bounds=alpha_ndcg_bounds,
     ),
+    rag(
+        "ERR-IA",
+        (ALPHA, INTENTS, claim_bounds.LEAST, claim_bounds.CLAIM_DEDUP),
+        err_ia,
+        "(1/N) * sum over claims of E_j / E, E_j = sum over ranks i <= K whose chunk supports claim j of "
+        "(1 - alpha)^(chunks above that support it) / i, E = the same if every chunk supports it (Chapelle "
+        f"et al. 2009, in ndeval's scale); 0 if no chunk supports a claim, {claim_bounds.NONE}",
+        bounds=err_ia_bounds,
+    ),
 )
 
-ALIASES = {"alpha-nDCG": "alpha-NDCG", "alphaNDCG": "alpha-NDCG", "alpha_nDCG": "alpha-NDCG"}
+ALIASES = {
+    "alpha-nDCG": "alpha-NDCG",
+    "alphaNDCG": "alpha-NDCG",
+    "alpha_nDCG": "alpha-NDCG",
+    "ERRIA": "ERR-IA",
+    "ERR_IA": "ERR-IA",
+}

@@ -13,6 +13,7 @@ def figures(rows: list[list[int]], alpha: float) -> dict[str, float]:
     qrels = [("q", f"c{j}", f"d{900 - rank}", cell) for rank, row in enumerate(rows) for j, cell in enumerate(row)]
     run = [("q", f"d{900 - rank}", -float(rank)) for rank in range(len(rows))]
     names = {f"alpha-nDCG@{k}": f"alpha-NDCG(alpha={alpha})@{k}" for k in cutoffs}
+    names |= {f"ERR-IA@{k}": f"ERR-IA(alpha={alpha})@{k}" for k in cutoffs if k > 1}
     result = pyndeval.ndeval(qrels, run, measures=list(names), alpha=alpha)["q"]
     return {ours: result[theirs] for theirs, ours in names.items()}
 

@@ -103,7 +103,7 @@ def test_a_failed_chunk_among_many_claims_has_exact_bounds() -> None:
     """Forty claims that nobody else touches are alike, so one failed row is filled in few ways."""
     rows = (("full",) * 2 + ("none",) * 38, (None,) * 40, ("none",) * 40)
     table = table_of([Case(rows, (True,) * 40)])
-    for name in ("alpha-NDCG@3", "Redundancy@3", "ClaimRecall@3", "Novelty@3"):
+    for name in ("alpha-NDCG@3", "Redundancy@3", "ERR-IA@3", "ClaimRecall@3", "Novelty@3"):
         low, high, exact = parse_metric(name).bounds(table)
         assert exact.all(), name
         assert low[0] < high[0], name

@@ -31,7 +31,7 @@ from tests.support.runs import evaluator, traces
 
 METRICS = [
     "ClaimRecall@5", "ClaimRecall(partial=half,of=vital)@5", "ClaimPrecision@3", "Sufficiency@5",
-    "alpha-NDCG@5", "Novelty@3", "Redundancy@5", "Conflict@5", "NuggetRecall@5",
+    "alpha-NDCG@5", "ERR-IA@5", "Novelty@3", "Redundancy@5", "Conflict@5", "NuggetRecall@5",
 ]  # fmt: skip
 NO_CLAIMS, NO_VITAL = 3, 4
 """Traces of the fixture without a claim, and without a vital one."""
@@ -88,10 +88,10 @@ def test_a_finished_run_is_scored_by_claims_without_a_call(tmp_path: Path) -> No
     again = rescore(EvalRun.load(run.folder), METRICS)
     for name in METRICS:
         assert again.aggregates[name] == whole.aggregates[name]
-    result = Shell(tmp_path)("score", str(run.folder), "--metrics", "alpha_nDCG@10,Novelty@3", "--json")
+    result = Shell(tmp_path)("score", str(run.folder), "--metrics", "alpha-NDCG@10,ERR_IA@10", "--json")
     assert result.code == 0, result
     aggregates = json.loads(result.out)["aggregates"]
-    assert list(aggregates) == ["alpha-NDCG@10", "Novelty@3"]
+    assert list(aggregates) == ["alpha-NDCG@10", "ERR-IA@10"]
     assert aggregates["alpha-NDCG@10"]["n_undefined"] == NO_CLAIMS
     shown = Shell(tmp_path)("score", str(run.folder), "--metrics", "ClaimRecall@5")
     assert "3 traces have no claim that ClaimRecall@5 could measure" in " ".join(shown.out.split())
