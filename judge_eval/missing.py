@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Unpack
@@ -110,7 +110,13 @@ def _asked(result: TraceResult) -> _Asked:
 
 
 def search_corpus(
-    run: Run, corpus: Path, *, depth: int = 10, limit: int | None = None, seed: int = 0
+    run: Run,
+    corpus: Path,
+    *,
+    depth: int = 10,
+    limit: int | None = None,
+    seed: int = 0,
+    announce: Callable[[Sequence[Path]], None] = lambda _: None,
 ) -> FoundInCorpus | None:
     """Search a corpus by BM25 for what a run's retriever lost; None if each question has a relevant chunk.
 
@@ -124,6 +130,7 @@ def search_corpus(
         depth: How many chunks to take for each question.
         limit: For at most so many lost questions, drawn at random; None: for all.
         seed: Of the draw.
+        announce: Is told the files before they are read; not called if no question is lost.
 
     Raises:
         ConfigError: bm25s is not installed.
@@ -133,6 +140,7 @@ def search_corpus(
     if not questions.lost:
         return None
     everyone, files = [*questions.lost, *questions.answered], corpus_files(corpus)
+    announce(files)
     index = CorpusIndex(map(_text, _with_text(files)), (asked.query for asked in everyone))
     if not index.size:
         raise DataError("no chunk of the corpus has a text", file=str(corpus))

@@ -1,5 +1,6 @@
 """`missing`: whether the corpus holds what a retriever lost."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,15 @@ from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
 from judge_eval.cli.printing.error_messages import INCOMPLETE, advise_resume, close, verb
 from judge_eval.cli.printing.safe_output import remark, tell
 from judge_eval.errors import ConfigError
+from judge_eval.safe_text import counted
 from judge_eval.settings import RANGES, Range
+
+_PER_SECOND, _MEMORY = 4e6, 2.8
+"""Bytes of a corpus that are read and indexed in a second, and bytes of memory for each of them, on a slow machine."""
+_PACKED = 5
+"""How many bytes of text a byte of a packed file holds, about."""
+_LARGE = 50e6
+"""From so many bytes on, the time and the memory of a search are told before it."""
 
 
 @verb
@@ -70,7 +79,14 @@ def missing(
     kept = keeping.resolved().keywords()
     with Evaluator(**judge_of_run(judging, calling, before), cache=calling.used or False) as given:
         evaluator = check_run_to_search(given, before)
-        lost = search_corpus(before, corpus, depth=depth, limit=limit, seed=seed)
+        lost = search_corpus(
+            before,
+            corpus,
+            depth=depth,
+            limit=limit,
+            seed=seed,
+            announce=(lambda _: None) if quiet else _tell_what_it_takes,
+        )
         if lost is None:
             tell(f"no question of {before.name} is lost: each has a relevant chunk, or a failed verdict")
             return
@@ -88,3 +104,14 @@ def missing(
         if not quiet and made.folder is not None:
             advise_resume(str(made.folder))
         raise typer.Exit(INCOMPLETE)
+
+
+def _tell_what_it_takes(files: Sequence[Path]) -> None:
+    """Tell how long searching a large corpus will take, and in how much memory; a small one needs no words."""
+    packed = (".bz2", ".gz", ".parquet", ".xz")
+    size = sum(file.stat().st_size * (_PACKED if file.suffix in packed else 1) for file in files if file.is_file())
+    if size >= _LARGE:
+        minutes = counted(max(1, round(size / _PER_SECOND / 60)), "minute")
+        remark(
+            f"searching {size / 1e9:.1f} GB of text takes about {minutes} and {size * _MEMORY / 1e9:.1f} GB of memory"
+        )

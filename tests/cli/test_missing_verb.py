@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval.errors import DataError
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
@@ -51,6 +52,25 @@ def test_the_verb(shop: Desk) -> None:
     assert shop("missing", "label:found").out == done.out
     assert done.out.strip() in shop("show", "label:found").out
     assert len([*(shop.folder / "runs").iterdir()]) == 2
+
+
+def test_time_and_memory_of_a_large_corpus_are_told_before(shop: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything of it is read, from the size of the files, also packed; not of a small one, nor with `-q`."""
+    dry = ("missing", "label:title", "-m", "fake/overlap", "--dry-run", "--corpus")
+    assert "searching" not in shop(*dry, "corpus.jsonl").err
+    for name in ("large.jsonl", "large.jsonl.gz"):
+        with (shop.folder / name).open("wb") as file:
+            file.truncate(800_000_000 if name.endswith("jsonl") else 160_000_000)
+
+    def read(*_: object) -> None:
+        raise DataError("read")
+
+    monkeypatch.setattr("judge_eval.missing.CorpusIndex", read)
+    for name in ("large.jsonl", "large.jsonl.gz"):
+        done = shop(*dry, name)
+        said = "searching 0.8 GB of text takes about 3 minutes and 2.2 GB of memory"
+        assert done.err.splitlines()[0].endswith(said), done.err
+        assert "searching" not in shop(*dry, name, "-q").err
 
 
 @pytest.mark.slow
