@@ -8,9 +8,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from weakref import WeakSet
 
 from judge_eval.errors import brief
+
+
+class Interruptible(Protocol):
+    """What may make the loop's thread wait for long."""
+
+    def interrupted(self) -> None:
+        """Note that the caller wants to end."""
+
+
+on_interrupt: WeakSet[Interruptible] = WeakSet()
+"""What is told when a caller is interrupted, by Ctrl-C or SIGTERM, before its work is cancelled."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,6 +73,8 @@ class BackgroundLoop:
             loop.call_soon_threadsafe(call.start)
             call.wait()
         except BaseException:
+            for waiting in list(on_interrupt):
+                waiting.interrupted()
             loop.call_soon_threadsafe(call.cancel)
             call.wait()
             raise

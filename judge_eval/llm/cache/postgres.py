@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import os
 import re
 import socket
@@ -10,10 +12,12 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from judge_eval.background_loop import on_interrupt
 from judge_eval.errors import StoreError, mask
 from judge_eval.llm.cache import store
 from judge_eval.llm.cache.place import driver, read_database_url
@@ -42,68 +46,126 @@ _KEEPALIVE = {
 }
 """How soon a connection counts as lost if the network or the server's machine is gone, unless the URL says it."""
 _RATE = 100_000  # bytes a second that a server takes at least: for a large statement it gets more time
-_SLOW = ("create", "clear", "count", "info")  # statements that may take longer
+_SLOW = {"create": 3600.0, "clear": 3600.0, "count": 60.0, "info": 60.0}
+"""Seconds for statements that may take longer than the others, whatever those may take."""
+_REMARK = 10.0  # seconds of waiting after which a line says so
+_LOOK = 0.25  # seconds between two looks at a statement that is under way
+_HURRY = 2.0  # seconds that a statement may take once the process was asked to end
+_HURRIED = 60.0  # seconds for which it hurries then
+
+_log = logging.getLogger("judge_eval")
+
+
+@dataclass(eq=False)
+class _Statement:
+    """A statement that is under way."""
+
+    begun: float
+    until: float
+    """When its connection is given up."""
+    connection: psycopg.Connection[Any] | None = None
+    """The connection that waits for an answer."""
+    silent: bool = False
+    """Whether the server did not answer in time."""
+    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class Connections:
     """Connections to one database, shared by the threads of a process, for statements that may be repeated.
 
-    A server that does not answer a statement is left after `timeout` seconds.
+    A thread watches each statement. A server that does not answer is left after `timeout` seconds; before that, a line
+    in the log says that the cache is waited for, unless `remarks` is false.
     """
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self._url, self._timeout = url, timeout
+    def __init__(self, url: str, timeout: float, *, remarks: bool = True) -> None:
+        self._url, self._timeout, self._remarks = url, timeout, remarks
         self._address = read_database_url(url)
         self.location = self._address.location
         self.secret = bool(self._address.secrets)
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
+        self._interrupted = -math.inf  # when the process was asked to end
+        self._next_remark = 0.0
+        on_interrupt.add(self)
 
     def run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = (), size: int = 0) -> list[Any]:
         """Execute a statement of `postgres.sql` and return its rows; repeat it if the server went away.
 
         `size` is how many bytes its values have, where they are many.
         """
-        until, wait = time.monotonic() + self._timeout, 0.05
-        while True:
-            try:
-                return self._try(name, values, self._timeout + size / _RATE)
-            except driver().errors.UndefinedTable:
-                raise StoreError(
-                    f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
-                ) from None
-            except driver().Error as error:
-                if not self._may_pass(error) or time.monotonic() + wait > until:
-                    detail = mask(" ".join(str(error).split()), self._address.secrets)
-                    raise StoreError(f"{self.location}: {detail}") from None
-            time.sleep(wait)
-            wait = min(wait * 2, 2.0)
+        begun, wait = time.monotonic(), 0.05
+        statement = _Statement(begun, begun + _SLOW.get(name, self._timeout + size / _RATE))
+        threading.Thread(target=self._watch, args=(statement,), name="judge_eval statement", daemon=True).start()
+        try:
+            while True:
+                try:
+                    return self._try(statement, name, values)
+                except driver().errors.UndefinedTable:
+                    raise StoreError(
+                        f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
+                    ) from None
+                except driver().Error as error:
+                    if not self._may_pass(error) or time.monotonic() + wait > self._last_try(statement):
+                        detail = mask(" ".join(str(error).split()), self._address.secrets)
+                        if statement.silent:
+                            detail = f"the database has not answered for {time.monotonic() - begun:.0f} s"
+                        raise StoreError(f"{self.location}: {detail}") from None
+                time.sleep(wait)
+                wait = min(wait * 2, 2.0)
+        finally:
+            statement.ended.set()
 
-    def _try(self, name: str, values: Sequence[Any] | Mapping[str, Any], seconds: float) -> list[Any]:
+    def _try(self, statement: _Statement, name: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
-        until = time.monotonic() + seconds
-        alarm = threading.Timer(seconds, _shut, (connection,))
-        alarm.daemon = True
         try:
-            if name not in _SLOW:
-                alarm.start()
-            cursor = connection.execute(_statements()[name], values)
-            rows = cursor.fetchall() if cursor.description else []
-        except driver().OperationalError as error:
-            connection.close()
-            if time.monotonic() >= until:  # the alarm has shut it
-                raise StoreError(f"{self.location}: the database has not answered for {seconds:.0f} s") from error
-            raise
+            with self._lock:
+                statement.connection = connection
+            try:
+                cursor = connection.execute(_statements()[name], values)
+                rows = cursor.fetchall() if cursor.description else []
+            finally:
+                with self._lock:  # it is not shut down any more: it may be another statement's soon
+                    statement.connection = None
         except BaseException:
             connection.close()
             raise
-        finally:
-            alarm.cancel()
         with self._lock:
             self._idle.append(connection)
         return rows
+
+    def _watch(self, statement: _Statement) -> None:
+        """Leave the server if it does not answer in time, and say that the cache is waited for."""
+        while not statement.ended.wait(_LOOK):
+            now = time.monotonic()
+            waited = now - statement.begun
+            with self._lock:
+                if statement.connection is not None and now > self._end(statement):
+                    _shut(statement.connection)
+                    statement.connection, statement.silent = None, True
+                remark = self._remarks and waited >= _REMARK and now >= self._next_remark
+                if remark:  # of several statements one says it, and after twice the time again
+                    self._next_remark = now + waited
+            if remark:
+                _log.warning("waits for the cache since %.0f s: %s", waited, self.location)
+
+    def interrupted(self) -> None:
+        """Have statements end within two seconds for a while: the process is asked to end."""
+        self._interrupted = time.monotonic()
+
+    @property
+    def _hurries(self) -> bool:
+        return time.monotonic() < self._interrupted + _HURRIED
+
+    def _end(self, statement: _Statement) -> float:
+        """Return when a statement is given up."""
+        hurried = max(statement.begun, self._interrupted) + _HURRY if self._hurries else math.inf
+        return min(statement.until, hurried)
+
+    def _last_try(self, statement: _Statement) -> float:
+        """Return until when a statement is repeated."""
+        return min(statement.begun + self._timeout, self._end(statement))
 
     def _may_pass(self, error: psycopg.Error) -> bool:
         psycopg = driver()
@@ -118,7 +180,7 @@ class Connections:
         made: psycopg.Connection[Any] = driver().connect(
             self._url,
             autocommit=True,
-            connect_timeout=max(2, min(5, int(self._timeout))),
+            connect_timeout=2 if self._hurries else max(2, min(5, int(self._timeout))),
             **{name: value for name, value in _KEEPALIVE.items() if name not in settings},
         )
         return made
@@ -196,7 +258,8 @@ class PostgresStore:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._connections = Connections(self._url, self.timeout)
-        self._session = Connections(self._url, self.timeout)  # of one connection, which ends with the process
+        # Of one connection, which ends with the process.
+        self._session = Connections(self._url, self.timeout, remarks=False)
         self._alive = False
         self._leased: set[bytes] = set()
         self._holder = uuid.uuid4()
