@@ -38,6 +38,13 @@ def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield where, item
 
 
+def _passages(value: Any, field: str, key: str, *beside: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Yield objects with the chunk of each: the text under a key, and of what stands beside it metadata."""
+    for where, item in _objects(value, field):
+        kept = {name: item[name] for name in beside if not values.is_missing(item.get(name))}
+        yield item, {"text": _text_in(item, key, f"{where}."), "metadata": kept}
+
+
 def _text_in(record: Data, key: str, where: str = "") -> str:
     if not isinstance(record.get(key), str):
         raise DataError(f"holds {value_kind(record.get(key))}, not a text", field=where + key)
@@ -66,6 +73,48 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
     if _answers(data, truths if isinstance(truths, list) else [truths], "generation_gt"):
         used.add("generation_gt")
     yield values.completed(data, record, used, "qid", answer="generated_texts")
+
+
+def _financebench(record: Data) -> Iterator[dict[str, Any]]:
+    evidence = record.get("evidence", [record])
+    passages = _passages(evidence, "evidence", "evidence_text", "doc_name", "evidence_page_num")
+    chunks = [{**chunk, "label": 1} for _, chunk in passages]
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data["relevant_total"] = len(chunks)
+    used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
+    yield values.completed(data, record, used, "financebench_id", reference="answer")
+
+
+def _crag(record: Data) -> Iterator[dict[str, Any]]:
+    pages = record.get("search_results")
+    passages = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
+    chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in passages]
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks}
+    used = {*QUERY, "search_results", "answer"}
+    if _answers(data, [record.get("answer"), *values.maybe_list(record, "alt_ans")], "alt_ans"):
+        used.add("alt_ans")
+    yield values.completed(data, record, used, "interaction_id")
+
+
+def _rgb(record: Data) -> Iterator[dict[str, Any]]:
+    chunks = []
+    for key, label in (("positive", 1), ("negative", 0)):
+        for text in values.as_list(values.decode_mapping(record.get(key)), key):
+            chunks += [{"text": piece, "label": label} for piece in (text if isinstance(text, list) else [text])]
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data["relevant_total"] = sum(chunk["label"] for chunk in chunks)
+    # Each part of an answer is wanted; of a part that is a list any one will do.
+    answer = values.decode_mapping(record.get("answer"))
+    parts = [part if isinstance(part, list) else [part] for part in (answer if isinstance(answer, list) else [answer])]
+    texts = [str(number_text(part[0])) for part in parts if part and not values.is_missing(part[0])]
+    if texts:
+        data["reference"] = "; ".join(texts)
+    used = {*QUERY, "positive", "negative"}
+    if any(len(part) > 1 for part in parts):
+        data[REMARKS].append(values.first_of_several("answer"))
+    else:
+        used.add("answer")
+    yield values.completed(data, record, used)
 
 
 def _squad(record: Data) -> Iterator[dict[str, Any]]:
@@ -184,6 +233,31 @@ SHAPES = (
         _autorag,
         frozenset({"qid", "query", "retrieved_contents", "retrieved_ids", "retrieve_scores", "generation_gt"}),
         frozenset({"retrieved_contents", "retrieved_ids", "retrieve_scores"}),
+    ),
+    Shape(
+        "financebench",
+        "FinanceBench: questions with the evidence that people chose, as labels",
+        lambda keys: (
+            "question" in keys
+            and ("evidence_text" in keys or ("evidence" in keys and has_any(keys, "financebench_id", "doc_name")))
+        ),
+        _financebench,
+        frozenset({"financebench_id", "question", "answer", "evidence", "doc_name"}),
+    ),
+    Shape(
+        "crag",
+        "CRAG: questions with the snippets of the pages that a web search returned",
+        lambda keys: "search_results" in keys and has_any(keys, *QUERY),
+        _crag,
+        frozenset({"interaction_id", "query", "search_results", "answer", "alt_ans"}),
+        frozenset({"alt_ans"}),
+    ),
+    Shape(
+        "rgb",
+        "RGB: questions with positive and negative passages, as labels",
+        lambda keys: has(keys, "positive", "negative") and has_any(keys, *QUERY),
+        _rgb,
+        frozenset({"id", "query", "answer", "positive", "negative"}),
     ),
     Shape(
         "squad",

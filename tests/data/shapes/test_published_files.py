@@ -31,6 +31,7 @@ RETRIEVED: list[tuple[str, str, dict[str, Any], str]] = [
     ("deepeval_latest_test_run.json", "deepeval", {}, "ra"),
     ("ragchecker.json", "ragchecker", {}, "ira"),
     ("autorag.parquet", "autorag", {}, "ir"),
+    ("crag.jsonl.bz2", "crag", {}, "r"),
     ("open_rag_eval.csv", "judge-eval", BY_PASSAGE, "a"),
     ("ms_marco.jsonl", "judge-eval", MARCO, "r"),
     ("ragas_pandas.xlsx", "ragas", {}, "ra"),
@@ -41,7 +42,7 @@ RETRIEVED: list[tuple[str, str, dict[str, Any], str]] = [
     ("utf16.csv", "ragas", {}, "ra"),
     ("scars.csv", "ragas", {}, "ra"),
 ]
-CHOSEN = ["squad.json", "squad_flat.jsonl"]
+CHOSEN = ["financebench.jsonl", "rgb.json", "squad.json", "squad_flat.jsonl"]
 
 
 def read(name: str, **options: Any) -> tuple[list[Trace], tuple[str, ...]]:
@@ -80,7 +81,7 @@ def test_chosen_passages_are_labels_and_said_to_be_no_retrieval(file: str) -> No
     assert [trace.reference for trace in traces] == [row["reference"] for row in ROWS]
     for trace, gold in zip(traces, GOLD, strict=True):
         labelled = [chunk.text for chunk in trace.chunks if chunk.label == 1]
-        assert labelled == gold[:1]
+        assert labelled == (gold[:1] if "squad" in file else gold)
         assert all(chunk.label is not None for chunk in trace.chunks)
     assert "in no retriever's ranking" in answers
     assert "2 records" in answers
@@ -97,8 +98,15 @@ def test_what_autorag_knows_beside_the_texts() -> None:
 
 def test_what_tools_know_beside_the_texts() -> None:
     """Ids, titles and known relevance come over, and the rest is kept as metadata."""
+    [first, _], _ = read("crag.jsonl.bz2")
+    assert (first.id, first.chunks[0].title) == ("q1", "Page h1")
+    assert first.chunks[0].metadata["page_url"] == "https://example.org/h1"
+    assert "<html>" not in first.model_dump_json()
     [first, _], _ = read("ragchecker.json")
     assert first.id == "q1"
+    [first, _], _ = read("financebench.jsonl")
+    assert (first.id, first.relevant_total) == ("financebench_id_00000", 1)
+    assert first.chunks[0].metadata == {"doc_name": "BRUNNFELD_2025", "evidence_page_num": 0}
     [first, _], _ = read("squad.json")
     assert (first.id, first.chunks[0].title) == ("q1", "Handbook")
     [first, _], _ = read("ms_marco.jsonl", **MARCO)
@@ -134,14 +142,26 @@ def one(folder: Path, record: dict[str, Any]) -> tuple[Trace, tuple[str, ...]]:
 
 def test_alternative_answers_are_said(tmp_path: Path) -> None:
     """Of answers of which any will do the first is the reference, and a remark says so."""
+    page = {"page_snippet": "a"}
     for record in (
+        {"query": "q?", "search_results": [page], "answer": "one", "alt_ans": ["two"]},
         {"query": "q?", "retrieved_contents": ["a"], "retrieved_ids": ["c"], "generation_gt": ["one", "two"]},
         {"question": "q?", "context": "a", "answers": {"text": ["one", "two"], "answer_start": [0, 1]}},
+        {"query": "q?", "positive": ["a"], "negative": [], "answer": [["one", "two"]]},
     ):
         trace, remarks = one(tmp_path, record)
         assert trace.reference == "one"
         assert any("the first is the reference" in message for message in remarks), record
         assert "two" in json.dumps(trace.metadata)
+
+
+def test_parts_of_an_answer_stand_together(tmp_path: Path) -> None:
+    """RGB's answers of several parts are all wanted, passages in groups are passages."""
+    record = {"query": "q?", "positive": [["a", "b"], ["c"]], "negative": ["d"], "answer": ["one", ["two"]]}
+    trace, _ = one(tmp_path, record)
+    assert trace.reference == "one; two"
+    assert [(chunk.text, chunk.label) for chunk in trace.chunks] == [("a", 1), ("b", 1), ("c", 1), ("d", 0)]
+    assert trace.relevant_total == 3
 
 
 def test_squad_questions_without_an_answer(tmp_path: Path) -> None:
@@ -171,6 +191,10 @@ def test_relevance_in_groups_leaves_the_total_open(tmp_path: Path) -> None:
     ("record", "message"),
     [
         ({"query": "q?", "retrieved_contents": ["a", "b"], "retrieved_ids": ["1"]}, "retrieved_ids: 1 for 2"),
+        ({"query": "q?", "search_results": [{"page_name": "x"}]}, r"search_results\[0\].page_snippet: "),
+        ({"query": "q?", "search_results": ["x"]}, r"search_results\[0\]: is a text, not an object"),
+        ({"question": "q?", "evidence": [{"doc_name": "d"}], "doc_name": "d"}, r"evidence\[0\].evidence_text: "),
+        ({"query": "q?", "positive": "a", "negative": []}, "positive: holds a text, not a list"),
         ({"question": "q?", "context": ["a"], "answers": {"text": []}}, "context: holds a list, not a text"),
         ({"query": "q?", "retrieved_context": None}, "retrieved_context: the list of retrieved chunks is missing"),
     ],
