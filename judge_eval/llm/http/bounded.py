@@ -5,9 +5,11 @@ from collections.abc import AsyncIterable, Mapping
 from typing import NamedTuple
 
 from judge_eval.errors import CallError, RefusedError, TransientError
+from judge_eval.llm.http.events import is_done, is_event_stream
 
 ASKED_CODING = "gzip"
 """The one content coding that is requested and read: its output can be bounded."""
+_TAIL = 32  # bytes that show the end of a stream
 
 
 class Received(NamedTuple):
@@ -23,15 +25,18 @@ async def read_whole(
 ) -> bytes:
     """Read a body of at most so many bytes, packed and unpacked; raises `CallError` above.
 
-    `paid`: an unreadable reply must not be asked for again.
+    A stream of events ends with its last event. `paid`: an unreadable reply must not be asked for again.
     """
     packed = is_packed(headers, place)
-    kept, size = [], 0
+    streams = is_event_stream(headers) and not packed
+    kept, size, tail = [], 0, b""
     async for part in parts:
         size += len(part)
         if size > most:
             raise too_large(most, place)
         kept.append(part)
+        if streams and is_done(tail := (tail + part)[-_TAIL:]):
+            break
     content = kept[0] if len(kept) == 1 else b"".join(kept)
     if not packed or not content:
         return content

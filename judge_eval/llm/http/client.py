@@ -22,6 +22,7 @@ from judge_eval.llm.http.bounded import Received, unreadable
 from judge_eval.llm.http.chat_format import status_of
 from judge_eval.llm.http.cloud_credentials import AwsSigner, google_token
 from judge_eval.llm.http.connection import Connection, Endpoint
+from judge_eval.llm.http.events import read_events
 from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal, request_id
 from judge_eval.llm.http.key_command import KeySource
 from judge_eval.llm.http.key_command import key_command as of_words
@@ -334,7 +335,7 @@ class HttpBackend:
         try:
             body = read_json(content)
         except ValueError:
-            body = content.decode("utf-8", "replace")
+            body = (not failed and read_events(content)) or content.decode("utf-8", "replace")
         if not failed and not isinstance(body, dict):
             raise odd("with no JSON object")
         if not failed:

@@ -54,11 +54,14 @@ READ = {
     "no_usage": ("stop", '{"evidence"'),
     "ollama": ("stop", '{"evidence"'),
     "reasoning_tokens": ("stop", '{"evidence"'),
+    "stream": ("stop", '{"evidence"'),
+    "stream_cut": ("length", '{"evidence"'),
 }
 TRANSIENT = {
     "error_in_200": ("server", True),
     "rate_limit_in_200": ("rate_limit", False),
     "error_in_choice": ("server", True),
+    "stream_error": ("rate_limit", False),
     "429": ("rate_limit", False),
     "500": ("server", True),
     "502_html": ("server", True),

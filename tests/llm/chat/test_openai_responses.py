@@ -237,6 +237,23 @@ def test_odd_replies_are_failed_calls(body: str) -> None:
     assert done.text in ("", "x")
 
 
+def test_a_stream_is_read() -> None:
+    """A gateway that streams whatever it is asked is read by its last event."""
+    whole = json.loads(response(message(text('{"verdict": true}'))).body)
+    begun = {**whole, "status": "in_progress", "output": []}
+    events = [("response.created", begun), ("response.output_text.delta", None), ("response.completed", whole)]
+    lines = [
+        f"event: {kind}\ndata: {json.dumps({'type': kind, **({'response': value} if value else {})})}\n\n"
+        for kind, value in events
+    ]
+    with ResponsesServer() as server:
+        server.script(Canned(200, {"content-type": "text/event-stream"}, "".join(lines)))
+        assert complete(backend(server)).text == '{"verdict": true}'
+        server.script(Canned(200, {"content-type": "text/event-stream"}, lines[0]))
+        with pytest.raises(RefusedError):
+            complete(backend(server))
+
+
 ALONE = [
     (404, "This model is only supported in v1/responses and not in v1/chat/completions."),
     (404, "This is not a chat model and thus not supported in the v1/chat/completions endpoint. "
