@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
-from judge_eval.cli.flags.common import Json, Yes
+from judge_eval.cli.flags.common import Json, Runs, Yes
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, tell
+from judge_eval.cli.printing.safe_output import give_json, remark, tell
 
 if TYPE_CHECKING:
     from judge_eval.llm.cache.disk import DiskStore
@@ -93,6 +93,55 @@ def info(caching: Cache, json_: Json = False) -> None:
         return
     note = ", read-only" if contents.read_only else ""
     tell(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
+
+
+RUNS = 20
+"""How many of the newest runs are searched for the nearest answer."""
+
+
+@app.command("why")
+@verb
+def why(
+    trace: Annotated[str, typer.Argument(help="The id of a trace.")],
+    runs: Runs,
+    caching: Cache,
+    chunk: Annotated[str | None, typer.Argument(help="The id of one of its chunks; all of them by default.")] = None,
+    run: Annotated[str, typer.Option("--run", help="The run that asked: its id, label:NAME or latest.")] = "latest",
+    json_: Json = False,
+) -> None:
+    """Say why a chunk was asked about again: which part of the key differs from the nearest stored answer.
+
+    The other runs in the folder tell what was asked before; no call is made.
+
+    Examples:
+    judge-eval cache why q1
+    judge-eval cache why q1 c3 --run label:main --json
+    """
+    from itertools import islice
+
+    from judge_eval.eval_run import EvalRun
+    from judge_eval.pages.report import store_at
+    from judge_eval.runs.judging.nearest import nearest_questions
+    from judge_eval.runs.judging.recall import Memory
+    from judge_eval.runs.keeping.lookup import list_runs
+    from judge_eval.views.key_differences import difference_sentence, nearest_data, nearest_sentence
+
+    own, store = runs.load(run, remark), store_at(caching.location)
+    try:
+        others = (
+            EvalRun.load(folder) for folder, m in list_runs(runs.out) if m.id != own.id and not m.imported and m.files
+        )
+        questions = nearest_questions(own, trace, list(islice(others, RUNS)), Memory(own.manifest, store), chunk)
+    finally:
+        if store is not None:
+            store.close()
+    if json_:
+        give_json(json.dumps([nearest_data(each) for each in questions], indent=2, ensure_ascii=False))
+        return
+    for each in questions:
+        tell(nearest_sentence(each))
+        for difference in each.differences:
+            tell(f"  {difference_sentence(difference)}")
 
 
 @app.command("clear")

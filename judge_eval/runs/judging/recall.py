@@ -88,6 +88,16 @@ class Memory:
             out.append(match or (same[0] if same else None))
         return out
 
+    def first_questions(self, result: TraceResult) -> list[tuple[Request, bool]]:
+        """Return what a trace's plan asks first, and whether the cache holds the answer."""
+        if self._judge is None:
+            return []
+        try:
+            requests = list(next(self._judge.plan(result.trace)))
+        except (StopIteration, JudgeEvalError, TypeError, ValueError):
+            return []
+        return [(request, reply is not None) for request, reply in zip(requests, self._look_up(requests), strict=True)]
+
     def _followed(self, result: TraceResult) -> dict[str, list[ReplayedCall]]:
         if self._judge is None:
             return {}
