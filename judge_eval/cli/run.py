@@ -54,11 +54,12 @@ def run(
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
     from judge_eval.cli.printing.gates import SUFFIXES, RunGate, show_fault
-    from judge_eval.cli.printing.output import show_more, summary
+    from judge_eval.cli.printing.output import show, show_more, summary
     from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
+    from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
-    from judge_eval.views.run import member_sections
+    from judge_eval.views.run import cache_view, member_sections
     from judge_eval.views.run_remarks import incomplete_line
 
     export.prepare(output or (), SUFFIXES)
@@ -72,8 +73,15 @@ def run(
         path, name = opened.enter_context(readable(data))
         evaluator = opened.enter_context(judging.evaluator(calling, numbers, gate.metrics(numbers.names)))
         selected = replace(selection, name=name, reader=reader).keywords()
+        first = not quiet and calling.used is not None and calling.replay is None and holds_no_run(keeping.out)
+
+        def tell_cache(hits: int) -> None:
+            if first:
+                show(cache_view(calling.location, shared=calling.cache is None, hits=hits))
+
         if running.dry_run:
             show_plan(evaluator, path, selected)
+            tell_cache(0)
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
@@ -95,6 +103,7 @@ def run(
             made = counted(done.manifest.tally.calls - earlier, "call")
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
+        tell_cache(done.manifest.tally.hits)
     passed = gate.report(checked, done, output or (), fault=fault, quiet=json_)
     retrieval = done.manifest.dataset.retrieval
     if retrieval is not None and retrieval.failed:

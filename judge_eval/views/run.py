@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
@@ -9,7 +10,7 @@ from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceRes
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import needs_total
 from judge_eval.runs.scoring.missedclaims import ClaimsMissed, MissedClaim, missed_claims
-from judge_eval.safe_text import counted, interval, shortened
+from judge_eval.safe_text import counted, interval, public_url, shortened
 from judge_eval.schema import Chunk, Outcome
 from judge_eval.views.blocks import (
     Cell,
@@ -309,6 +310,16 @@ _PAIRS = 6
 """Of how many pairs of members kappa is named."""
 
 
+def cache_view(place: str | Path, *, shared: bool, hits: int) -> View:
+    """Say where replies are kept, and who shares the place: on a clean clone its replies surprise."""
+    came = f" ({hits:,} came from there)" if hits else ""
+    everyone = ", which all your projects share" if shared else ""
+    lines = [f"answers are kept in {shown_place(place)}{everyone}{came}"]
+    if shared:
+        lines.append('to give this project a cache of its own, put `cache = "project"` in judge_eval.toml')
+    return View("cache", (Section("cache", tuple(map(Sentence, lines))),))
+
+
 def variance_sentence(split: "VarianceSplit") -> str:
     """Say where the uncertainty of a mean comes from."""
     parts = f"{split.by_traces:.0%} traces, {split.by_judge:.0%} judge, {split.residual:.0%} residual"
@@ -316,6 +327,17 @@ def variance_sentence(split: "VarianceSplit") -> str:
     if split.by_judge + split.residual > 0.5:
         advice = "more samples help as much as more traces" if split.by_judge <= 0.5 else "more samples help"
     return f"the variance of the mean {split.metric} over {split.traces:,} traces is {parts}: {advice}"
+
+
+def shown_place(place: str | Path) -> str:
+    """Return a place as people write it: `~` for the home folder, relative below this one, no password."""
+    if isinstance(place, str):
+        return public_url(place)
+    absolute = place.expanduser().absolute()
+    for top, name in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if absolute.is_relative_to(top) and absolute != top:
+            return f"{name}{absolute.relative_to(top)}"
+    return str(absolute)
 
 
 def member_sections(run: Run) -> Iterator[Section]:

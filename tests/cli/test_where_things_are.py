@@ -16,14 +16,31 @@ from tests.support.serving import ask, serving
 
 FAKE = ("--model", "fake/overlap")
 PIZZA = FIXTURES / "pizza.jsonl"
+SHARED = "answers are kept in xdg/judge_eval, which all your projects share"
+
+
+def test_the_first_run_says_where_answers_are_kept(desk: Desk) -> None:
+    """The first run in a folder of runs says where the cache is and who shares it; later ones do not."""
+    result = desk("run", PIZZA, *FAKE)
+    assert f'{SHARED}\nto give this project a cache of its own, put `cache = "project"` in' in result.out
+    assert "answers are kept" not in desk("run", PIZZA, *FAKE).out
+    clean = desk("run", PIZZA, *FAKE, "--out", "clean")
+    assert f"{SHARED} (4 came from there)\n" in clean.out
+    assert json.loads(desk("run", PIZZA, *FAKE, "--out", "as-json", "--json").out)["status"] == "done"
+
+
+@pytest.mark.parametrize("flags", [("--cache", "none"), ("-q",)])
+def test_nothing_is_said_of_a_cache_that_is_not_used_or_not_asked_about(desk: Desk, flags: tuple[str, ...]) -> None:
+    """Without a cache there is none to name, and `-q` leaves remarks out."""
+    assert "answers are kept" not in desk("run", PIZZA, *FAKE, *flags).out
 
 
 @pytest.mark.foreign
 def test_a_project_keeps_a_cache_of_its_own(desk: Desk) -> None:
     """`cache = "project"` in the configuration: answers lie at its top, out of git."""
     (desk.folder / "judge_eval.toml").write_text('model = "fake/overlap"\ncache = "project"\n')
-    assert desk("run", PIZZA).code == 0
-    assert (desk.folder / ".judge_eval" / "cache").is_dir()
+    result = desk("run", PIZZA)
+    assert "answers are kept in .judge_eval/cache\n" in result.out
     assert not (desk.folder / "xdg").exists()
     subprocess.run(["git", "init", "-q", "."], cwd=desk.folder, check=True)
     seen = subprocess.run(

@@ -58,6 +58,11 @@ def names_in(root: Path) -> Callable[[str], str]:
     return called
 
 
+def holds_no_run(root: Path) -> bool:
+    """Return whether a folder of runs has no run yet."""
+    return not root.is_dir() or not any(os.path.lexists(folder / MANIFEST) for folder in root.iterdir())
+
+
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
     """Yield the runs in a folder, newest first; unreadable ones are left out."""
     refresh_mirror(root)
