@@ -9,7 +9,8 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judge_eval.llm.http.secrets import keys_to_hide
@@ -121,6 +122,10 @@ class Guard:
                 await _drain(receive, self._limit)
             await _refused(*refusal)(scope, receive, safe)
             return
+        if scope["method"] == "OPTIONS":
+            allow = {"allow": ", ".join(_methods(scope))}
+            await Response(status_code=204, headers=allow)(scope, receive, safe)
+            return
         if scope["method"] == "HEAD":  # the answer to GET; the server sends its headers alone
             scope = {**scope, "method": "GET"}
         body = Body(self._most(scope["path"]))
@@ -201,6 +206,16 @@ async def _drain(receive: Receive, most: int) -> None:
 
 def _too_large(limit: int) -> str:
     return f"the request is larger than {limit:,} bytes"
+
+
+def _methods(scope: Scope) -> list[str]:
+    routes = scope["app"].routes if "app" in scope else ()
+    methods = {"OPTIONS"}
+    for method in ("GET", "POST", "DELETE"):
+        asked = {**scope, "method": method}
+        if any(route.matches(asked)[0] is Match.FULL for route in routes):
+            methods |= {method, "HEAD"} if method == "GET" else {method}
+    return sorted(methods)
 
 
 def _netloc(origin: str) -> str:

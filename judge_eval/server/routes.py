@@ -26,7 +26,7 @@ from judge_eval.runs.folder.run_files import MANIFEST, manifest_digest, with_dig
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.runs.scoring.aggregate import main_metric, reaches
-from judge_eval.runs.scoring.counting import RunProgress, read_progress
+from judge_eval.runs.scoring.counting import OutcomeCounts, RunProgress, read_progress
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server import models
 from judge_eval.server.document import body_of
@@ -42,7 +42,7 @@ AHEAD = timedelta(days=1)
 
 
 def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
-    """Check an uploaded run, count and score its verdicts again, and return its manifest and its results as lines."""
+    """Check an uploaded run, score its verdicts, and return its manifest and its results as lines."""
     manifest, results = upload.manifest, upload.results
     try:
         run_id = str(UUID(manifest.id))
@@ -59,8 +59,6 @@ def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
         lines = [encode(result) for result in run.results]
     except (RunError, ConfigError, ValueError, OverflowError) as error:
         raise DataError(str(error).splitlines()[0], field="manifest") from None
-    if manifest.status == "done" and run.manifest.tally.open_verdicts:
-        raise DataError(f"is done, and {run.manifest.tally.open_verdicts:,} verdicts failed", field="manifest.status")
     return with_digests(run.manifest, _digest_of(lines)), lines
 
 
@@ -106,10 +104,7 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
         yield "label", f"is longer than {limits.LABEL} characters"
     if len(manifest.href or "") > limits.HREF:
         yield "href", f"is longer than {limits.HREF:,} characters"
-    tally = manifest.tally
-    paid = (tally.calls, tally.hits, tally.input_tokens, tally.output_tokens, *tally.retries.values())
-    if min(paid) < 0 or (tally.cost or 0.0) < 0:
-        yield "tally", "counts below 0"
+    yield from _miscounted(manifest, results)
     dataset = manifest.dataset
     part = dataset.shard.traces if dataset.shard is not None else dataset.traces
     ended = manifest.counted is not None
@@ -129,6 +124,27 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
             yield "files", "the digest of the results is not theirs"
         elif manifest.digest != manifest_digest(manifest):
             yield "digest", "is not that of the manifest"
+
+
+def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tuple[str, str]]:
+    outcomes = OutcomeCounts(manifest.imported)
+    for result in results:
+        outcomes.add(result)
+    tally, counted = manifest.tally, outcomes.tally()
+    for name in ("traces", "verdicts", "failed_verdicts", "failed_traces"):
+        if getattr(tally, name) != counted[name]:
+            yield f"tally.{name}", f"is {getattr(tally, name):,}, and the results give {counted[name]:,}"
+    for name in ("failures", "stages"):
+        if getattr(tally, name) != counted[name]:
+            yield f"tally.{name}", "does not match the results"
+    if tally.example not in (None, outcomes.example):
+        yield "tally.example", "does not match the results"
+    paid = (tally.calls, tally.hits, tally.input_tokens, tally.output_tokens, *tally.retries.values())
+    if min(paid) < 0 or (tally.cost or 0.0) < 0:
+        yield "tally", "counts below 0"
+    unfinished = any(result.lacks_answers for result in results)
+    if (manifest.status == "done" and outcomes.open) or (manifest.status == "incomplete" and not unfinished):
+        yield "status", f"is {manifest.status}, and {outcomes.failed:,} verdicts failed"
 
 
 LOOK = 0.1
