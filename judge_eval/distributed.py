@@ -122,6 +122,7 @@ class ClusterStack(Stack):
     workers: dict[str, Counts] = field(default_factory=dict)
     lost: int = 0
     """The most calls of workers that died which are in no count."""
+    counters = ()
 
     def counts(self) -> Counts:
         """Return the counts of all workers for each model so far, including those that died."""

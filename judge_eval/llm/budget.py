@@ -77,10 +77,20 @@ class UsageCounter(Wrapper):
         self.usage = Usage()
         self.dropped: set[str] = set()
         """What was left out of requests because the server does not take it."""
+        self.in_flight = 0
+        """Requests that have begun and not ended."""
+        self.on_begin: list[Callable[[], None]] = []
+        """Called before each request."""
 
     async def complete(self, request: Request) -> Completion:
         """Ask, and count what came."""
-        completion = await self.inner.complete(request)
+        for begin in self.on_begin:
+            begin()
+        self.in_flight += 1
+        try:
+            completion = await self.inner.complete(request)
+        finally:
+            self.in_flight -= 1
         self.calls += 1
         self.usage += completion.usage
         self.dropped.update(completion.dropped)

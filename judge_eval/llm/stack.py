@@ -98,6 +98,11 @@ class Stack:
         return max((part.retried.asked_wait for part in self.parts.values() if part.retried), default=0.0)
 
     @property
+    def counters(self) -> tuple[UsageCounter, ...]:
+        """The counters of the calls of all parts; none if they are made elsewhere."""
+        return tuple(part.counter for part in self.parts.values())
+
+    @property
     def keeps(self) -> bool:
         """Whether every part keeps its answers."""
         return all(part.keeps for part in self.parts.values())

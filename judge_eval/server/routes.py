@@ -364,7 +364,7 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> mod
         if (a := manifest.aggregates.get(name)) is not None and a.mean is not None
     }
     news, silent = read_progress(folder) if manifest.status == "running" else (None, None)
-    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at", "taken"}))
+    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at", "taken", "ended"}))
     return models.RunSummary(
         **{name: top[name] for name in _TOP},
         uuid=manifest.id,

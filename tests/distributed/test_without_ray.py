@@ -16,7 +16,9 @@ from judge_eval.cli.flags.calling import RunningFlags
 from judge_eval.distributed import RayDriver
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
+from judge_eval.runs.folder.run_files import BEGUN
 from judge_eval.runs.judging import telemetry
+from judge_eval.runs.scoring.counting import Progress, read_progress
 from judge_eval.views.run_remarks import took
 from tests.support.replies import one
 from tests.support.runs import things
@@ -134,6 +136,22 @@ def test_what_a_dead_worker_paid_has_a_bound(ray: ModuleType, tmp_path: Path, ca
     assert tally.lost is not None
     assert 6 <= tally.lost <= 3 * 6
     assert f"workers died: up to {tally.lost} more calls may have been paid" in took(tally)
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_driver_does_not_bound_what_it_would_lose(tmp_path: Path) -> None:
+    """Workers begin the requests, so the driver notes none: after its death nothing says that none were paid."""
+    noted: list[tuple[bool, int | None]] = []
+
+    def watch(progress: Progress) -> None:
+        folder = Path(str(progress.folder))
+        news, _ = read_progress(folder)
+        assert news is not None
+        noted.append(((folder / BEGUN).exists(), news.ended))
+
+    with Evaluator("fake/hash", cache=False) as evaluator:
+        evaluator.evaluate(things(4), out=tmp_path, watch=watch, driver=RayDriver(evaluator, workers=1, block=2))
+    assert set(noted) == {(False, None)}
 
 
 @pytest.mark.usefixtures("ray")

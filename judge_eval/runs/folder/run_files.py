@@ -17,6 +17,8 @@ from judge_eval.runs.folder.records import EDITABLE, RESULTS, FileDigest, Manife
 MANIFEST, LABELS = "manifest.json", "labels.jsonl"
 PROGRESS = "progress.json"
 """There while a process judges the run, or where one was killed: how far it was, and what it had paid by then."""
+BEGUN = ".begun"
+"""There while a process judges the run, or where one was killed: a byte for each request that has begun."""
 
 MOST_MANIFEST = 64 * 2**20
 """Bytes that a manifest may have: more than any whose breakdown by tag is full."""

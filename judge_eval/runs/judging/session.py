@@ -238,9 +238,10 @@ class RunSession:
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         async with every_second(self._tell):
             try:
-                async with engine:
-                    async for block in engine.results(source):
-                        yield self._keep(block)
+                with self._counting.noting_requests(self.folder):
+                    async with engine:
+                        async for block in engine.results(source):
+                            yield self._keep(block)
             except BaseException as error:
                 self._keep(engine.take(), quietly=True)
                 failed, journal = isinstance(error, Exception), self.journal
@@ -353,12 +354,12 @@ class RunSession:
             )
             if self.journal is not None:
                 self.manifest = self.journal.finish(self.manifest)
+                remove_progress(self.journal.folder)
         except RunError as error:
             if not quietly:
                 raise (self.folder and missing_folder(self.folder)) or error from None
         finally:
             if self.journal is not None:
-                remove_progress(self.journal.folder)
                 self.journal.close()
 
 

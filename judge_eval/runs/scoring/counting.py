@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from pydantic import AwareDatetime, Field
 
 from judge_eval.errors import NEVER_ASKED, NO_FAILURE
-from judge_eval.files import read_plain, replacing
+from judge_eval.files import open_plain, read_plain, replacing
 from judge_eval.judges.judge import Judge, is_complete
 from judge_eval.llm.stack import Stack
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT, RESULTS, FailureExample, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS
+from judge_eval.runs.folder.run_files import BEGUN, MANIFEST, PROGRESS
 from judge_eval.safe_text import shortened
 from judge_eval.schema import NoVerdict, Stage, repeats_of
 
@@ -199,6 +199,7 @@ class Counting:
         self._outcomes = OutcomeCounts(manifest.imported)
         self._start, self._started = stack.counts(), monotonic()
         self._speed = Speed()
+        self._requests: RequestsBegun | None = None
 
     def add(self, result: TraceResult) -> bool:
         """Count a result, and return whether nothing is missing in it."""
@@ -241,13 +242,40 @@ class Counting:
             wait=self._stack.asked_wait,
         )
 
+    @contextmanager
+    def noting_requests(self, folder: Path | None) -> Iterator[None]:
+        """Note each request before it is sent, in the run's folder; not for a run in memory or calls made elsewhere."""
+        counters = self._stack.counters
+        if folder is not None:
+            remove_progress(folder)  # it speaks of an earlier session, whose tally the manifest holds by now
+        if folder is None or not counters:
+            yield
+            return
+        self._requests = requests = RequestsBegun(folder)
+        for counter in counters:
+            counter.on_begin.append(requests.begin)
+        try:
+            yield
+        finally:
+            for counter in counters:
+                counter.on_begin.remove(requests.begin)
+            requests.close()
+
+    @property
+    def _ended(self) -> int | None:
+        if self._requests is None or self._requests.count is None:
+            return None
+        return self._requests.count - sum(counter.in_flight for counter in self._stack.counters)
+
     def write(self, folder: Path | None) -> None:
         """Write how far the run is, and what it has paid, into its folder; nothing for a run in memory."""
         if folder is not None:
             current = self.progress(folder)
             rate, left = self._speed.rate(current)
             counts = current.model_dump(include=set(RunCounts.model_fields))
-            news = ProgressFile(at=datetime.now(UTC), rate=rate, left=left, taken=self.taken(), **counts)
+            news = ProgressFile(
+                at=datetime.now(UTC), rate=rate, left=left, taken=self.taken(), ended=self._ended, **counts
+            )
             write_progress(folder, news)
 
     def tally(self) -> Tally:
@@ -326,6 +354,8 @@ class ProgressFile(RunProgress):
     """When it was written."""
     taken: Tally | None = None
     """What the calls of all sessions took by then, those of unfinished traces included."""
+    ended: int | None = None
+    """How many requests of this session had ended by then; None where that is not known."""
 
 
 def write_progress(folder: Path, progress: ProgressFile) -> None:
@@ -345,17 +375,60 @@ def read_progress(folder: Path) -> tuple[ProgressFile | None, float]:
 
 
 def remove_progress(folder: Path) -> None:
-    """Remove a run's progress file; one that stays shows a kill."""
-    with suppress(OSError):
-        (folder / PROGRESS).unlink(missing_ok=True)
+    """Remove a run's progress file, and the requests it had begun; what stays shows a kill."""
+    for name in (PROGRESS, BEGUN):  # in this order: without the first, all requests count as unanswered
+        with suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
+
+
+class RequestsBegun:
+    """Notes the requests of a session before they are sent: the file `.begun` has a byte for each.
+
+    It is not waited for: `kill -9` leaves what was written, a power cut may not. A folder that cannot take a byte has
+    no such file, so that nothing is said of the requests.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / BEGUN
+        self.count: int | None = 0
+        """How many requests have begun; None where they cannot be noted."""
+        try:
+            self._file = open_plain(self._path, "ab")
+        except OSError:
+            self.count = None
+
+    def begin(self) -> None:
+        """Note that a request begins."""
+        if self.count is None:
+            return
+        try:
+            self._file.write(b".")
+            self.count += 1
+        except OSError:
+            self.close()
+            self.count = None
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        if self.count is not None:
+            self._file.close()
 
 
 def tally_of_killed(folder: Path, manifest: Manifest) -> Tally:
-    """Return what a run had paid when it was killed, as far as its progress file or its manifest say."""
-    # The file is written before the results that it covers: only what unfinished traces paid since is missing.
+    """Return what a run had paid when it was killed, by its progress file or its manifest, and what it lost at most."""
+    # The file is written before the results that it covers: what was paid since is at most the requests that had begun
+    # when the run was killed and had not ended when the file was written.
     news, _ = read_progress(folder)
+    begun = lost = None
+    with suppress(OSError), open_plain(folder / BEGUN) as file:
+        begun = os.fstat(file.fileno()).st_size
+    ended = 0 if news is None else news.ended
+    if begun is not None and ended is not None:
+        lost = max(0, begun - ended)
     paid = manifest.tally if news is None or news.taken is None else news.taken
-    return total([paid, Tally(killed=1, lost=None)])
+    return total([paid, Tally(killed=1, lost=lost)])
 
 
 def _written(folder: Path) -> Iterator[float]:

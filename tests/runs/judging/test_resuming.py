@@ -17,7 +17,10 @@ from judge_eval import EvalRun, Identity
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder import run as run_module
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, PROGRESS
+from judge_eval.runs.folder.run_files import BEGUN, MANIFEST, PROGRESS
+from judge_eval.runs.scoring import counting as counting_module
+from judge_eval.runs.scoring.counting import RequestsBegun
+from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.views.run_remarks import took
 from judge_eval.wire import Completion, Request, Usage
@@ -103,7 +106,7 @@ def test_what_was_paid_before_a_kill_is_in_the_totals(tmp_path: Path, begun: Pat
     assert tally.calls == paid(book) > before
     assert (tally.input_tokens, tally.output_tokens) == (100 * tally.calls, 7 * tally.calls)
     assert (tally.traces, tally.verdicts) == (TRACES, TRACES * CHUNKS)
-    assert not (folder / PROGRESS).exists()
+    assert not any((folder / name).exists() for name in (PROGRESS, BEGUN))
 
 
 @pytest.mark.slow
@@ -130,10 +133,58 @@ def test_answers_from_the_cache_before_a_kill_are_no_calls(tmp_path: Path) -> No
     assert (tally.calls, tally.hits, tally.input_tokens) == (0, TRACES * CHUNKS, 0)
 
 
-def test_a_kill_without_progress_file_leaves_what_the_manifest_says(tmp_path: Path, begun: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("last", "times"), [(1, 1), (25, 2)])
+def test_the_most_that_a_kill_lost_is_known(tmp_path: Path, last: int, times: int) -> None:
+    """Paid calls that are in no total are at most `lost`, which exceeds them by requests in flight alone."""
+    book = tmp_path / "book"
+    folder = killed(tmp_path, after=TRACES, last=last)
+    for more in range(1, times):
+        again = KILLED.replace('out=folder / "runs"', f"resume={str(folder)!r}")
+        command = [sys.executable, "-c", again, str(tmp_path), "", str(TRACES), str(last + 10 * more)]
+        assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
+    tally = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
+    assert tally.killed == times
+    assert tally.lost is not None
+    assert tally.calls < paid(book) <= tally.calls + tally.lost
+    assert tally.lost <= paid(book) - tally.calls + 2 * times
+    assert f"up to {counted(tally.lost, 'more call')} may have been paid" in took(tally)
+
+
+def test_requests_alone_bound_what_a_kill_lost(tmp_path: Path, begun: Path) -> None:
+    """Killed before it told how far it was, a session may have paid for every request that it began."""
+    folder, book = begun, tmp_path / "book"
+    requests = (folder / BEGUN).stat().st_size
+    assert paid(book) <= requests <= paid(book) + 2
+    (folder / PROGRESS).unlink()
+    assert EvalRun.load(folder).manifest.tally.calls == 0
+    tally = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
+    assert (tally.killed, tally.lost) == (1, requests)
+    assert paid(book) <= tally.calls + requests
+
+
+def test_a_folder_that_cannot_note_requests_bounds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a request cannot be noted, no file is left that would bound what a kill lost."""
+    (tmp_path / BEGUN).mkdir()
+    requests = RequestsBegun(tmp_path)
+    requests.begin()
+    requests.close()
+    assert requests.count is None
+    (tmp_path / BEGUN).rmdir()
+    (tmp_path / BEGUN).write_bytes(b".")
+    with Path("/dev/full").open("ab", buffering=0) as no_room:
+        monkeypatch.setattr(counting_module, "open_plain", lambda *_: no_room)
+        full = RequestsBegun(tmp_path)
+        full.begin()
+    assert full.count is None
+    assert not (tmp_path / BEGUN).exists()
+
+
+def test_a_kill_without_notes_leaves_what_the_manifest_says(tmp_path: Path, begun: Path) -> None:
     """A killed run that was pulled continues from the tally of its manifest, and says that some may be missing."""
     folder, book = begun, tmp_path / "book"
     (folder / PROGRESS).unlink()
+    (folder / BEGUN).unlink()
     before, noted = paid(book), EvalRun.load(folder).manifest.tally.calls
     done = evaluator(paying(book)).evaluate(DATA, resume=folder).manifest.tally
     assert done.calls == noted + paid(book) - before
