@@ -80,7 +80,7 @@ def run(
                 show(cache_view(calling.location, shared=calling.cache is None, hits=hits))
 
         if running.dry_run:
-            show_plan(evaluator, path, selected)
+            gate.show_foresight(show_plan(evaluator, path, selected))
             tell_cache(0)
             return
         kept = keeping.resolved(baseline).keywords()

@@ -9,6 +9,7 @@ from judge_eval.compare.comparison import (
     LimitedSlices,
     SliceDifference,
 )
+from judge_eval.compare.foresight import Foresight
 from judge_eval.compare.gate import LEAST_SLICE, LEAST_TRACES, MOST_WITHOUT, decide_drop, most_lost, planned_traces
 from judge_eval.runs.folder.records import Aggregate
 from judge_eval.safe_text import counted
@@ -108,6 +109,25 @@ def _seen(d: Difference, sees: float | None) -> str:
     if sees is None:
         return f"{counted(d.n, 'trace')} are too few for it to see any {what}"
     return f"it sees {what}s of {sees:.2g} or more with {counted(d.n, 'trace')} (80% power)"
+
+
+def foresight_sentence(foresight: Foresight) -> str:
+    """Say which drops a limit will see, before anything is judged."""
+    limit, part, n, few, many = foresight
+    what = "rise" if limit.kind == "max-rise" else "drop"
+    if few[0] is None:
+        sees = f"it will see no {what}"
+    else:
+        to = f"{many[0]:.2g}" if many[0] is not None else f"no {what}"
+        sees = f"it will see {what}s of about {few[0]:.2g} or more (80% power) if few questions change, "
+        sees += f"of {to} if many do"
+    wanted = ""
+    if few[1] is not None:
+        wanted = f"; it takes about {few[1]:,} questions to show that an unchanged run keeps it"
+        wanted += "" if many[1] is None else f", {many[1]:,} if many change"
+    name = limit.metric + (f"[{limit.part}]" if limit.by is not None else "")
+    where = f"{part}, {counted(n, 'question')}" if part else counted(n, "question")
+    return f"gate {limit.kind} {name}={limit.value:g}, {where}: {sees}{wanted}"
 
 
 def _of_slices(check: Check, basis: LimitedSlices) -> str:

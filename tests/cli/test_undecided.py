@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -88,3 +89,21 @@ def test_the_setting_comes_from_the_environment_too(runs: Desk, monkeypatch: pyt
     """CI sets it once for all commands."""
     monkeypatch.setenv("JUDGE_EVAL_UNDECIDED", "fail")
     assert runs(*GATE).code == 1
+
+
+def test_a_dry_run_says_what_the_gate_will_see(runs: Desk) -> None:
+    """Before anything is paid, from the spread of the baseline; without a baseline or a limit it says nothing."""
+    done = runs("run", "pr.jsonl", "-m", "fake/overlap", "--dry-run", "--baseline", "label:main", *GATE[3:])
+    assert done.code == 0
+    (line,) = [line for line in done.out.splitlines() if line.startswith("gate ")]
+    seen = re.fullmatch(
+        r"gate max-drop AP@5=0.03, 20 questions: it will see drops of about ([0-9.]+) or more \(80% power\) if few "
+        r"questions change, of ([0-9.]+) if many do; it takes about ([0-9,]+) questions to show that an unchanged run "
+        r"keeps it, ([0-9,]+) if many change",
+        line,
+    )
+    assert seen is not None
+    few, many, least, most = (float(text.replace(",", "")) for text in seen.groups())
+    assert 0.1 < few < many < 0.6
+    assert 20 < least < most
+    assert "gate " not in runs("run", "pr.jsonl", "-m", "fake/overlap", "--dry-run", "--fail-under", "AP@5=0.3").out

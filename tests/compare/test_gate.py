@@ -16,6 +16,9 @@ from judge_eval.compare.gate import (
     decide_drop,
     planned_traces,
     read_limits,
+    seen_before,
+    seen_drop,
+    seen_in_slice,
 )
 from judge_eval.compare.options import Gates, Undecided
 from judge_eval.errors import ConfigError, RefusedError, UnknownNameError
@@ -255,3 +258,46 @@ def test_a_plan_allows_for_what_the_traces_do_not_show() -> None:
     assert f"about {planned} traces like these" in reason_sentence(known, 0.05)
     assert f"({least} if the drop is as it is here)" in reason_sentence(known, 0.05)
     assert planned_traces(Difference(**values | {"standard_error": None}), 0.05)[1] is None
+
+
+@pytest.mark.foreign
+@pytest.mark.parametrize(
+    ("traces", "spread", "slices"), [(20, 0.1, 1), (50, 0.1, 1), (50, 0.3, 1), (200, 0.2, 1), (50, 0.1, 20)]
+)
+def test_what_a_gate_sees_is_foreseen(traces: int, spread: float, slices: int) -> None:
+    """The least drop told before a run is, within .02, what the gate says after it, also of one slice of many."""
+    rng, seen = np.random.default_rng(3), []
+    for _ in range(10):
+        found = normal_differences(rng, traces, spread)
+        seen.append(seen_in_slice(found, 0.05, slices) if slices > 1 else seen_drop(found, 0.05))
+    assert None not in seen
+    told, _ = seen_before(0.05, spread, traces, 1.0, slices)
+    assert told == pytest.approx(np.mean(seen), abs=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spread", "limit"), [(0.1, 0.05), (0.3, 0.05), (0.2, 0.1), (0.1, 0.3)])
+def test_so_many_traces_show_an_unchanged_run(spread: float, limit: float) -> None:
+    """Of the number told before a run, an unchanged run passes in some 80%; of a third of it in far fewer."""
+    rng, (_, traces) = np.random.default_rng(5), seen_before(limit, spread, 50, 1.0)
+    assert traces is not None
+
+    def passed(n: int) -> float:
+        kept = [decide_drop(normal_differences(rng, n, spread), limit)[0] == "passed" for _ in range(40)]
+        return float(np.mean(kept))
+
+    assert passed(traces // 3) < 0.6
+    assert passed(traces) > 0.7
+
+
+def normal_differences(rng: np.random.Generator, traces: int, spread: float) -> Difference:
+    """Compare runs whose differences are normal, with a mean of 0, about a baseline that can lose and gain."""
+    d = np.clip(rng.normal(0, spread, traces), -1, 1)
+    before = np.clip(0.75, np.maximum(0, -d), np.minimum(1, 1 - d))
+    test = compare_paired(before, before + d, limits=(0.0, 1.0), planning=False)
+    fields = {name: getattr(test, name) for name in SEEN}
+    return Difference(metric="AP", candidate=1, p=1.0, p_holm=1.0, method="gaffke", **fields)
+
+
+SEEN = ("n", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "t_lower", "t_upper", "baseline_range",
+        "standard_error", "wins", "ties", "losses", "n_open")  # fmt: skip

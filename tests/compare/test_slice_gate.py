@@ -9,12 +9,13 @@ import pytest
 
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Check
+from judge_eval.compare.foresight import foresights
 from judge_eval.compare.gate import Limit, check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.errors import ConfigError
 from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.runs.folder.run import Run
-from judge_eval.views.gate_sentences import check_sentence
+from judge_eval.views.gate_sentences import check_sentence, foresight_sentence
 from tests.compare.test_slices_compared import two_runs
 
 TAGS = [["ids"] if k < 15 else [f"s{k % 10}", "rest"] for k in range(315)]
@@ -138,3 +139,19 @@ def test_a_limit_on_slices_says_which_drops_it_sees() -> None:
         )[0]
     )
     assert alone < seen[1]
+
+
+@pytest.mark.slow
+def test_slices_are_foreseen_before_a_run() -> None:
+    """`run --dry-run` says of the largest and the smallest slice what will be seen; an absent slice yields nothing."""
+    runs = two_runs(TAGS[15:], set())
+    gates = Gates(max_drop=("AP@3=0.05", "AP@3[tag]=0.05", "AP@3[tag=rest]=0.05", "AP@3[tag=none]=0.05"))
+    lines = [foresight_sentence(each) for each in foresights(runs[0], gates, 300)]
+    assert [line.split(":")[0] for line in lines] == [
+        "gate max-drop AP@3=0.05, 300 questions",
+        "gate max-drop AP@3[tag]=0.05, tag rest, 300 questions",
+        "gate max-drop AP@3[tag]=0.05, tag s9, 30 questions",
+        "gate max-drop AP@3[tag=rest]=0.05, tag rest, 300 questions",
+    ]
+    alone, _, few = (float(re.findall(r"drops of about ([0-9.]+)", line)[0]) for line in lines[:3])
+    assert alone < few

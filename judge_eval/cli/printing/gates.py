@@ -34,6 +34,15 @@ class RunGate:
 
             check_gates((), self.gates) if self.baseline is None else gate_limits(self.gates)
 
+    def show_foresight(self, traces: int) -> None:
+        """Print which drops the limits will see in so many traces."""
+        if self.gates.has_limits and self.baseline is not None:
+            from judge_eval.compare.foresight import foresights
+            from judge_eval.views.gate_sentences import foresight_sentence
+
+            for foresight in foresights(self.baseline, self.gates, traces):
+                tell(foresight_sentence(foresight))
+
     def metrics(self, chosen: Sequence[str]) -> list[str]:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
         if not self.gates.has_limits:
