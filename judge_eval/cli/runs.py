@@ -69,6 +69,7 @@ def list_runs(
 def merge_(
     run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
     keeping: Annotated[KeepingFlags, MADE],
+    partial: Annotated[bool, "Merge the shards that exist; the others can be merged with the result later."] = False,
     json_: Json = False,
 ) -> None:
     """Merge the runs of all shards into the run that one machine would have made.
@@ -83,7 +84,7 @@ def merge_(
     keeping.check()
     with written(keeping.out, remark):
         folders = [keeping.find(name, remark) for name in run]
-        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags)
+        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
     summary(merged, json_, keeping.page(merged))
 
 

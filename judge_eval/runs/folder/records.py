@@ -263,9 +263,16 @@ class Shard(Record):
     traces: int = Field(default=0, ge=0)
     """How many traces fall into this part."""
     chunks: int = Field(default=0, ge=0)
+    parts: tuple[int, ...] = ()
+    """Where several parts were merged and others are still to come: which, `index` being the first."""
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Which parts these are, in order."""
+        return self.parts or (self.index,)
 
     def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
+        return f"{'+'.join(map(str, self.indices))}/{self.count}"
 
 
 def _in_utc(moment: datetime) -> datetime:

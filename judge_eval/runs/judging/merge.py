@@ -14,7 +14,7 @@ from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.describing import differences
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
-from judge_eval.runs.folder.records import RESULTS, Manifest
+from judge_eval.runs.folder.records import RESULTS, Manifest, Shard
 from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.folder.run_files import MANIFEST, finished_manifest, os_errors
 from judge_eval.runs.judging.session import folder_name
@@ -32,15 +32,18 @@ def merge(
     label: str | None = None,
     href: str | None = None,
     tags: Sequence[str] | None = None,
+    partial: bool = False,
 ) -> Run:
-    """Merge the runs of all shards of a dataset, given in any order."""
+    """Merge the runs of all shards of a dataset, or (`partial`) of some, to be merged with this run later."""
     # The results are those of the shards, byte for byte, in the order of the whole dataset; the aggregates
     # are computed again over all of them. One result is held in memory at a time, with about 60 bytes a trace
     # and 8 for each of its metrics; some hundred more for each trace with failed verdicts.
-    # Label and address default to those that all shards have, tags to all tags of the shards.
+    # The folders are the shards' runs, or what was merged of some of them, in any order. Label and address
+    # default to those that all shards have, tags to all tags of the shards.
     runs = [(Path(folder), load_manifest(Path(folder))) for folder in folders]
-    runs = _fitting(runs)
+    runs = _fitting(runs, partial)
     first = runs[0][1]
+    shard = _together([m.dataset.shard for _, m in runs if m.dataset.shard])
     manifest = first.replace(
         id=str(uuid.uuid4()),
         label=label if label is not None else _agreed([m.label for _, m in runs]),
@@ -50,14 +53,14 @@ def merge(
         status="done" if all(m.is_whole for _, m in runs) else "incomplete",
         created=min(m.created for _, m in runs),
         finished=max(m.finished for _, m in runs if m.finished is not None),
-        dataset=first.dataset.replace(shard=None),
+        dataset=first.dataset.replace(shard=shard),
         tally=total([m.tally for _, m in runs]),
     )
     folder = Path(out) / folder_name(manifest)
     with os_errors("cannot be written", folder):
         folder.mkdir(parents=True)
         try:
-            index, named = _write(runs, folder / RESULTS)
+            index, named = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
             manifest = manifest.replace(
                 tally=manifest.tally.replace(**named), **figures(index, scorer, first.intervals)
@@ -72,7 +75,7 @@ def merge(
     return Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
 
-def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest]]:
+def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple[Path, Manifest]]:
     """Check that the runs are all the shards of one dataset, and return them by the shards' index."""
     if not runs:
         raise RunError("no runs to merge; name the folder of each shard's run")
@@ -97,7 +100,8 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
     by_index: dict[int, list[tuple[Path, Manifest]]] = {}
     for folder, manifest in runs:
         assert manifest.dataset.shard is not None
-        by_index.setdefault(manifest.dataset.shard.index, []).append((folder, manifest))
+        for index in manifest.dataset.shard.indices:
+            by_index.setdefault(index, []).append((folder, manifest))
         if manifest.status not in ("done", "incomplete"):
             faults.append(f"{folder} did not finish (it is {manifest.status}): run it again with {option('resume')}")
     count = max(counts)
@@ -105,12 +109,28 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
         if len(same) > 1:
             faults.append(f"shard {index}/{count} is given twice: {_names([folder for folder, _ in same])}")
     missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]
-    if missing:
+    if missing and not partial:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        faults.append(f"missing: shard {', '.join(missing[:5])}{more}")
+        without = option("partial", True)
+        faults.append(f"missing: shard {', '.join(missing[:5])}{more} ({without} merges without)")
     if faults:
         raise RunError(f"cannot merge: {'; '.join(faults)}")
-    return [by_index[index][0] for index in sorted(by_index)]
+    ordered = [by_index[index][0] for index in sorted(by_index)]
+    return [run for place, run in enumerate(ordered) if run not in ordered[:place]]
+
+
+def _together(shards: Sequence[Shard]) -> Shard | None:
+    """Return the shard that several shards make together; None if they are complete."""
+    indices = tuple(sorted(index for shard in shards for index in shard.indices))
+    if len(indices) == shards[0].count:
+        return None
+    return Shard(
+        index=indices[0],
+        count=shards[0].count,
+        traces=sum(shard.traces for shard in shards),
+        chunks=sum(shard.chunks for shard in shards),
+        parts=indices,
+    )
 
 
 def _names(folders: Sequence[Path]) -> str:
@@ -121,7 +141,7 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> tuple[Index, dict[str, Any]]:
+def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> tuple[Index, dict[str, Any]]:
     manifest = runs[0][1]
     key, offset, before = manifest.intervals.cluster, 0, -1
     index = Index(manifest.metrics, key)
@@ -131,7 +151,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> tuple[Index, di
         for position, line, number, source in heapq.merge(*map(_lines, runs), key=itemgetter(0)):
             if position == before:
                 raise RunError(f"cannot merge: trace {position} of the dataset is in the shards twice")
-            if position != before + 1:
+            if shard is None and position != before + 1:
                 raise RunError(f"cannot merge: trace {before + 1} of the dataset is missing in the shards")
             before = position
             result = read_result(line, source, number, checked=True)
@@ -144,8 +164,9 @@ def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> tuple[Index, di
             offset += len(line)
         file.flush()
         os.fsync(file.fileno())
-    if len(index) != manifest.dataset.traces:
-        raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {manifest.dataset.traces}")
+    wanted = (shard or manifest.dataset).traces
+    if len(index) != wanted:
+        raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {wanted}")
     return index, {"beyond": tuple(first), "example": failed.example}
 
 

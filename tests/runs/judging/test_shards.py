@@ -150,16 +150,31 @@ def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-def test_a_merge_takes_each_shard_once(tmp_path: Path) -> None:
-    """What is missing, stands twice or is no shard is named, and nothing is written."""
-    data = dataset(12)
+@pytest.mark.slow
+def test_merged_runs_are_merged(tmp_path: Path) -> None:
+    """Shards merged in two steps, in any order, give the run of one machine byte for byte."""
+    data = dataset(40)
     whole = judged(data, tmp_path / "whole")
-    two, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (2, 4))
-    with pytest.raises(RunError, match=r"shard 2/4 is given twice: .*missing: shard 1/4, 3/4$"):
-        merge([four, two, two], tmp_path / "wrong")
+    first, two, three, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4))
+    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(`partial=True` \(`--partial`\) merges without\)"):
+        merge([four, two], tmp_path / "parts")
+    left = merge([four, two], tmp_path / "parts", partial=True)
+    right = merge([three, first], tmp_path / "parts", partial=True)
+    assert left.folder is not None
+    assert right.folder is not None
+    assert str(left.manifest.dataset.shard) == "2+4/4"
+    assert left.aggregates["AP@5"].n == left.manifest.tally.traces == len(left.results)
+    for folders in ([left.folder, right.folder], [first, left.folder, three], [left.folder, three, first]):
+        merged = merge(folders, tmp_path / "merged")
+        assert merged.folder is not None
+        assert (merged.folder / "results.jsonl").read_bytes() == (whole.folder or Path()).joinpath(
+            "results.jsonl"
+        ).read_bytes()
+        assert plain(EvalRun.load(merged.folder)) == plain(whole)
+    with pytest.raises(RunError, match=r"shard 2/4 is given twice: .*missing: shard 1/4, 3/4"):
+        merge([left.folder, two], tmp_path / "wrong")
     with pytest.raises(RunError, match="or holds all shards already"):
         merge([whole.folder or Path()], tmp_path / "wrong")
-    assert not (tmp_path / "wrong").exists()
 
 
 @pytest.mark.parametrize(
@@ -243,3 +258,5 @@ def test_merged_shards_name_the_same_traces_as_one_run(tmp_path: Path) -> None:
     assert whole.manifest.tally.beyond == ("t0", "t1", "t2", "t3", "t4")
     merged = merge([part for part in parts if part is not None], tmp_path / "merged")
     assert merged.manifest.tally.beyond == whole.manifest.tally.beyond
+    some = merge([part for part in parts[:2] if part is not None], tmp_path / "some", partial=True)
+    assert list(some.manifest.tally.beyond) == sorted(some.manifest.tally.beyond, key=lambda name: int(name[1:]))
