@@ -92,22 +92,31 @@ def give(folder: Folder, files: Sequence[Path]) -> None:
     folder.set_current(given=tuple(names))
 
 
-def check_replies(folder: Folder, files: Sequence[Path]) -> None:
+def check_replies(folder: Folder, files: Sequence[Path]) -> dict[Path, list[int]]:
     """Check that every file of replies answers a request of the batch, where its requests are still there.
+
+    Returns by file the numbers, from 1, of the lines that answer none; files without such lines are left out.
 
     Raises:
         DataError: A file answers none, such as one of another batch.
     """
     asked = folder.asked()
-    known = None if asked is None else set(asked)
-    for path in files if known is not None else ():
+    if asked is None:
+        return {}
+    known = set(asked)
+    foreign: dict[Path, list[int]] = {}
+    for path in files:
         keys = answered_keys(path, remote_class(folder.known.settings).reply)
-        if keys and keys.isdisjoint(known or ()):
+        strange = [number for number, key in keys.items() if key not in known]
+        if keys and len(strange) == len(keys):
             raise DataError(
                 f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "
                 "asked or imported; name the replies of this batch, or remove a file that was fetched",
                 file=str(path),
             )
+        if strange:
+            foreign[path] = strange
+    return foreign
 
 
 def settings_to_export(

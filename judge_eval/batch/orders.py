@@ -242,7 +242,9 @@ def _check_replies(folder: Folder, remote: Remote, part: Part) -> None:
     """Check that replies answer requests of a file: the user may have named another batch."""
     place = folder.place(folder.current.number)
     output = place / f"{part.name}.output"
-    if output.is_file() and answered_keys(output, remote.reply).isdisjoint(request_keys(place / part.name)):
+    if not output.is_file():
+        return
+    if set(answered_keys(output, remote.reply).values()).isdisjoint(request_keys(place / part.name)):
         output.unlink()
         folder.set_part(part.name, phase="submitting", batch_id=None, output_file_id=None)
         raise RunError(f"{part.name}: {part.batch_id} is another batch; `batch submit` asks which one it is")

@@ -174,11 +174,11 @@ def read_line(line: bytes, form: LineReader) -> LineReply | None:
     return None
 
 
-def answered_keys(path: Path, form: LineReader) -> set[bytes]:
-    """Return the keys of the requests that a file of replies answers."""
+def answered_keys(path: Path, form: LineReader) -> dict[int, bytes]:
+    """Return the keys of the requests that a file of replies answers, by the numbers of their lines from 1."""
     with reading_file(path), path.open("rb") as file:
-        replies = (read_line(line, form) for line in file if line.strip())
-        return {reply.key for reply in replies if reply is not None}
+        replies = ((number, read_line(line, form)) for number, line in enumerate(file, 1) if line.strip())
+        return {number: reply.key for number, reply in replies if reply is not None}
 
 
 class Remembered(Wrapper):

@@ -1,6 +1,8 @@
 """What people read of a batch: its files, and what an import brought."""
 
 import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from judge_eval.batch.pending import KnownAnswers
 from judge_eval.batch.state import Folder, Part, Round
@@ -30,6 +32,16 @@ def step(folder: Folder, verb: str) -> str:
     """Return the command of a step, with the hosts that only the folder names to it."""
     trusted = [word for host in folder.unnamed_hosts() for word in ("--trust-host", host)]
     return shlex.join(["judge-eval", *trusted, "batch", verb, str(folder.path)])
+
+
+def foreign_view(lines: Mapping[Path, Sequence[int]]) -> View:
+    """Name the lines of files of replies that answer no request of the batch."""
+    remarks = []
+    for path, numbers in lines.items():
+        named = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+        some = counted(len(numbers), "line answers", "lines answer")
+        remarks.append(Remark("lines", f"{path}: {some} no request of this batch: {named}"))
+    return View("foreign", (Section("foreign", tuple(remarks)),))
 
 
 def round_view(folder: Folder, round_: Round) -> View:

@@ -213,7 +213,7 @@ def import_(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import Session
     from judge_eval.batch.state import Folder
-    from judge_eval.batch.view import imported_view, round_view, step
+    from judge_eval.batch.view import foreign_view, imported_view, round_view, step
     from judge_eval.cli.printing.output import show, show_apart, summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.runs.keeping.mirror import written
@@ -234,7 +234,7 @@ def import_(
             begun=batch.state,
         )
         with closing(session):
-            flow.check_replies(batch, batch.replies())
+            show_apart(foreign_view(flow.check_replies(batch, batch.replies())))
             imported = flow.bring_in(batch, session)
             show_apart(imported_view(imported))
             following = flow.after_import(batch, imported, finish)

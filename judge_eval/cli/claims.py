@@ -144,7 +144,7 @@ def _by_batch(
     from judge_eval.batch import flow
     from judge_eval.batch.pending import SPLIT, Session, storable_data, storable_judge
     from judge_eval.batch.state import BatchSettings, Folder
-    from judge_eval.batch.view import imported_view, round_view, step
+    from judge_eval.batch.view import foreign_view, imported_view, round_view, step
     from judge_eval.cli.printing.output import show, show_apart
     from judge_eval.files import write_atomically
     from judge_eval.llm.options import Options
@@ -169,7 +169,7 @@ def _by_batch(
         with closing(session):
             session.settings = session.stored()
             if folder.state is not None:
-                flow.check_replies(folder, replies)
+                show_apart(foreign_view(flow.check_replies(folder, replies)))
                 if waiting := flow.under_way(folder):
                     remark(
                         f"{len(waiting)} files are being processed: `{step(folder, 'fetch')}` downloads their replies"

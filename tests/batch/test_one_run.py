@@ -81,7 +81,7 @@ def test_the_reason_of_an_unreadable_reply_stays(tmp_path: Path, data: Path) -> 
 
 @pytest.mark.slow
 def test_replies_of_another_batch_are_refused(tmp_path: Path, data: Path) -> None:
-    """A file of which no line answers a request is refused before a call; single lines are passed over."""
+    """A file of which no line answers a request is refused before a call; single lines are named."""
     with BatchServer() as server:
         folder, other = tmp_path / "batch", tmp_path / "other"
         changed = tmp_path / "changed.jsonl"
@@ -102,7 +102,8 @@ def test_replies_of_another_batch_are_refused(tmp_path: Path, data: Path) -> Non
         assert f"{ours}: none of its 34 lines" in output
         assert (server.online, list(run_folders(tmp_path / "runs"))) == (0, [])
         ours.unlink()
-        call(*bring, mixed)
+        output = call(*bring, mixed).output
+        assert "1 line answers no request of this batch: 2" in output
         assert server.online == 0
 
 
