@@ -21,7 +21,7 @@ from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
 from judge_eval.cli.printing.error_messages import USAGE, verb
 from judge_eval.cli.printing.safe_output import give_json, tell
 from judge_eval.errors import DISTRIBUTION
-from judge_eval.safe_text import one_line, prompt_name, public_url
+from judge_eval.safe_text import is_address, one_line, prompt_name, public_url
 from judge_eval.views.tones import BAD, GOOD
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def _problems(
     spec: JudgeSpec | None = None
     calls: dict[str, dict[str, str]] = {}
     servers: list[HttpBackend] = []
+    folder = None if is_address(calling.location) else Path(calling.location)
 
     def try_judge() -> None:
         nonlocal spec
@@ -186,7 +187,7 @@ def _problems(
         keywords = (spec or judging.spec()).keywords(calling.options())
         models, options = keywords["model"], keywords["options"]
         for route, model in models.items() if isinstance(models, dict) else [("", models)]:
-            backend = create_backend(model, options.members.get(route, options))
+            backend = create_backend(model, options.members.get(route, options), folder=folder)
             if isinstance(backend, HttpBackend):
                 servers.append(backend)
             if (facts := getattr(backend, "facts", None)) is not None:

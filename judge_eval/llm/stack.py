@@ -195,7 +195,8 @@ def _build_part(
         inner = tape or Replay(options.replay)
         check_recorded(inner.identity, model, options, "name the model that was recorded, or record it again")
     else:
-        inner = server = create_backend(model, options, total) if isinstance(model, str) else model
+        folder = store.folder if isinstance(store, DiskStore) else None
+        inner = server = create_backend(model, options, total, folder) if isinstance(model, str) else model
         fleet = isinstance(inner, LoadBalancer)  # its servers have a gate each; what is left is the user's limit
         remote = not calls_nobody(inner)
         if remote and (not fleet or (options.rpm, options.tpm) != (None, None)):
@@ -260,7 +261,7 @@ def recorded_model(path: Path) -> str:
 UNNAMED = "replay/cassette"
 
 
-def create_backend(model: str, options: Options, total: QuotaGate | None = None) -> Backend:
+def create_backend(model: str, options: Options, total: QuotaGate | None = None, folder: Path | None = None) -> Backend:
     """Make the backend of a model `provider/model`; `total` bounds the calls of a fleet and others."""
     provider = provider_of(model)
     refuse_credentials(options.params)
@@ -276,6 +277,8 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None)
         addresses = tuple(others) or (None,)
     for base_url in addresses:
         made.append(provider.make(model, replace(options, base_url=base_url, fleet=())))
+        if (remember := getattr(made[-1], "remember_in", None)) is not None:
+            remember(folder)
         if calls_nobody(made[0]):
             return made[0]
     if len(made) == 1:

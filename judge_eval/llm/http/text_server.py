@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, DeniedError, RefusedError
+from judge_eval.files import replacing
+from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
 from judge_eval.llm.http.bounded import Received
-from judge_eval.llm.http.capabilities import BOUNDS, ROUTE, STREAM, Capabilities, Objection
+from judge_eval.llm.http.capabilities import BOUNDS, LEFT_OUT, ROUTE, STREAM, Capabilities, Objection
 from judge_eval.llm.http.chat_format import Bodies, plain_params
 from judge_eval.llm.http.decisions import Decisions
 from judge_eval.llm.http.failures import Declined, OtherRouteError, beginning
@@ -23,8 +28,54 @@ from judge_eval.schema import Scale
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Form, Message, Request, Usage
 
+FILE = "servers.json"
+KEPT_FOR = timedelta(days=30)
+"""Afterwards a server is asked again: it may have learned."""
 FORMS: dict[str, tuple[str, ...]] = {}
-"""What was negotiated in this process, by server and model: what is left out."""
+"""What was negotiated in this process, by server and model."""
+
+
+class LearnedForm:
+    """What a model at a server does not take: as stated, and as negotiated before."""
+
+    def __init__(self, name: str, stated: Sequence[str]) -> None:
+        self.name, self._stated = name, Capabilities.except_for(stated).dropped
+        self.folder: Path | None = None
+        """Where the file is, beside a cache."""
+
+    def recall(self) -> Capabilities:
+        """Return what may be sent."""
+        negotiated = FORMS.get(self.name) or self.noted()[0]
+        return Capabilities.except_for((*self._stated, *negotiated))
+
+    def noted(self) -> tuple[tuple[str, ...], str]:
+        """Return what the file says, with its date; nothing if it is old or not readable."""
+        entry = read_learned(self.folder).get(self.name)
+        if not isinstance(entry, dict):
+            return (), ""
+        names, day = entry.get("unsupported"), entry.get("date")
+        with suppress(TypeError, ValueError):
+            if datetime.now(UTC).date() - date.fromisoformat(day or "") <= KEPT_FOR:
+                return tuple(name for name in names or () if name in LEFT_OUT), str(day)
+        return (), ""
+
+    def keep(self, can: Capabilities) -> None:
+        """Remember what may be sent."""
+        names = tuple(name for name in can.dropped if name not in self._stated)
+        FORMS[self.name] = names
+        if self.folder is None:
+            return
+        entry = {"unsupported": names, "date": datetime.now(UTC).date().isoformat()}
+        with suppress(OSError), replacing(self.folder / FILE, mode=0o600) as file:
+            file.write(json.dumps({**read_learned(self.folder), self.name: entry}, indent=1).encode())
+
+
+def read_learned(folder: Path | None) -> Mapping[str, Any]:
+    """Read the file of a folder; a missing or odd one says nothing."""
+    with suppress(OSError, ValueError):
+        value = read_json((folder / FILE).read_bytes()) if folder is not None else None
+        return value if isinstance(value, dict) else {}
+    return {}
 
 
 QUESTION = "A shop opens at nine and closes at five. Is it open at noon? Judge this as the schema says."
@@ -123,8 +174,8 @@ class TextServer(client.HttpBackend):
             sampled[ROUTE] = False
         self._spoken_in_batches = self._spoken(Capabilities.except_for(stated))
         self.identity = client.identified(entry.name, model, self.place, sampled, self.variant)
-        self._name = f"{self.place}{self.variant} {model} {self._wire.path}"
-        self._can = Capabilities.except_for((*stated, *FORMS.get(self._name, ())))
+        self._learned = LearnedForm(f"{self.place}{self.variant} {model} {self._wire.path}", stated)
+        self._can = self._learned.recall()
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._accepted: set[bytes] = set()
         """Digests of the forms of reply that the server has answered as they are asked for now."""
@@ -168,12 +219,13 @@ class TextServer(client.HttpBackend):
 
     def facts(self) -> list[tuple[str, str]]:
         """Tell what is sent where, and what is left out, for people."""
-        can = self._can
+        can, (names, day) = self._can, self._learned.noted()
         forms = {"strict": "yes", "json_schema": "a schema, not strict", "json_object": "JSON, no schema"}
         gone = {"logprobs", "top_logprobs"} & can.without
         return [
             *super().facts(),
             ("never sent", ", ".join(can.dropped) or "nothing is known to be unsupported"),
+            *([("of which negotiated", f"{', '.join(names)} (on {day})")] if names else []),
             ("strict JSON", forms.get(can.mode, "by the prompt")),
             ("log-probabilities", "no" if gone else "if asked for, unless the server declines"),
         ]
@@ -183,6 +235,12 @@ class TextServer(client.HttpBackend):
         await super().aclose()
         if self._decisions is not None:
             await self._decisions.aclose()
+
+    def remember_in(self, folder: Path | None) -> None:
+        """Keep what the server takes in a file of a cache's folder, and start with what it says."""
+        self._learned.folder = folder
+        if not self._accepted:
+            self._can = self._learned.recall()
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request."""
@@ -245,7 +303,7 @@ class TextServer(client.HttpBackend):
                 self._accepted.add(request.form.digest)
             else:
                 self._can, self._accepted = form, {request.form.digest}
-                FORMS[self._name] = form.dropped
+                self._learned.keep(form)
             return
         denied = DeniedError(f"{error.detail} (no form of a request is taken: {len(tried)} were tried)", error.cause)
         self._denied = monotonic() + _PAUSE, denied

@@ -15,7 +15,7 @@ import pytest
 from judge_eval import Evaluator, Trace
 from judge_eval.errors import DeniedError, RefusedError, RequestTooLargeError
 from judge_eval.llm.http.openai import OpenAI, create
-from judge_eval.llm.http.text_server import FORMS, QUESTION
+from judge_eval.llm.http.text_server import FILE, FORMS, QUESTION
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.llm.retry import Retried
 from judge_eval.wire import Completion
@@ -318,16 +318,29 @@ def test_a_value_out_of_range_is_the_callers() -> None:
         assert server.counts["400"] == 1
 
 
-def test_what_was_negotiated_is_remembered() -> None:
-    """Another backend of the process starts with it."""
+def test_what_was_negotiated_is_remembered(tmp_path: Path) -> None:
+    """Another backend of the process starts with it, and another process with the file beside the cache."""
     with Stubborn((CONDITIONS["no temperature"], lambda: "florb")) as server:
-        complete(create("m", base_url=server.url), 2)
+        first = create("m", base_url=server.url)
+        first.remember_in(tmp_path)
+        complete(first, 2)
         declined = server.counts["400"]
         assert declined <= 3
+        complete(create("m", base_url=server.url), 2)
+        assert server.counts["400"] == declined
+        FORMS.clear()
         later = create("m", base_url=server.url)
-        assert later.capabilities.dropped == ("temperature",)
+        later.remember_in(tmp_path)
         complete(later, 2)
         assert server.counts["400"] == declined
+        ((name, entry),) = json.loads((tmp_path / FILE).read_text()).items()
+        assert entry["unsupported"] == ["temperature"]
+        FORMS.clear()
+        entry["date"] = "2020-01-01"
+        (tmp_path / FILE).write_text(json.dumps({name: entry}))
+        old = create("m", base_url=server.url)
+        old.remember_in(tmp_path)
+        assert old.capabilities.dropped == ()
 
 
 def test_what_was_left_out_tells_answers_apart(tmp_path: Path) -> None:
@@ -336,6 +349,7 @@ def test_what_was_left_out_tells_answers_apart(tmp_path: Path) -> None:
 
     def calls(*numbers: int, **more: Any) -> int | None:
         FORMS.clear()
+        (tmp_path / FILE).unlink(missing_ok=True)
         asked = [Trace(id=f"q{n}", query="When?", reference="nine", chunks=[f"At nine {n}."]) for n in numbers]
         settings = replace(options, base_url=server.url, **more)
         with Evaluator("openai/m", cache=tmp_path, options=settings) as evaluator:
@@ -357,6 +371,15 @@ def test_what_was_left_out_tells_answers_apart(tmp_path: Path) -> None:
             again = Trace(id="q1", query="When?", reference="nine", chunks=["At nine 1."])
             assert evaluator.evaluate(again).manifest.tally.calls == 1
             assert evaluator.evaluate(again).manifest.tally.calls == 0
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"x": 1}', "\x00", '{"URL m": {"unsupported": 7, "date": []}}'])
+def test_an_odd_file_says_nothing(tmp_path: Path, text: str) -> None:
+    """Whatever stands in the file, the server is asked for everything."""
+    (tmp_path / FILE).write_text(text.replace("URL", "http://127.0.0.1:9/v1"))
+    backend = create("m", base_url="http://127.0.0.1:9/v1")
+    backend.remember_in(tmp_path)
+    assert backend.capabilities.dropped == ()
 
 
 def traces(folder: Path) -> Path:
