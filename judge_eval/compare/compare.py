@@ -342,7 +342,8 @@ def _median(ranks: NDArray[np.int64]) -> int | None:
 
 
 MOST_VALUES: Final = 20
-"""A kind of slices with more values, such as addresses, is not shown if nobody asked for it."""
+"""Of a kind of slices with more values, such as addresses, only the `WORST` are shown if nobody asked for it."""
+WORST: Final = 5
 
 
 def paired_difference(
@@ -387,6 +388,8 @@ class Slice:
     """Which of the pairs are in it."""
     same: list[str] = field(default_factory=list)
     """Slices of the same traces under other names: `language en`."""
+    listed: bool = True
+    """Whether it is tested; else its kind has many values, and it is shown if it is among the worst."""
 
 
 def slices_of_pairs(moved: Moved, by: Sequence[SliceBy], *, every: bool = True) -> list[Slice]:
@@ -395,19 +398,20 @@ def slices_of_pairs(moved: Moved, by: Sequence[SliceBy], *, every: bool = True) 
     Args:
         moved: The two runs.
         by: The kinds.
-        every: Whether kinds with more than `MOST_VALUES` slices are taken too.
+        every: Whether kinds with more than `MOST_VALUES` slices are listed too.
     """
     paired = moved.pairing.first.at(moved.pairing.a)
     known: dict[bytes, Slice] = {}
     for kind in dict.fromkeys(by):
         made = slices_of(paired, kind)
         names = made.names
-        for name in names if every or len(names) <= MOST_VALUES else ():
+        listed = every or len(names) <= MOST_VALUES
+        for name in names:
             inside = made.inside(name)
             if (earlier := known.get(inside.tobytes())) is not None:
                 earlier.same.append(f"{kind} {name}")
             elif not inside.all():
-                known[inside.tobytes()] = Slice(kind, name, inside)
+                known[inside.tobytes()] = Slice(kind, name, inside, listed=listed)
     return list(known.values())
 
 
@@ -434,7 +438,10 @@ def slices_between(
 
 def _tests(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> Iterator[SliceTest]:
     column = moved.pairing.first.metrics.index(metric)
+    yield from ((untested, None) for untested in _worst(figure, metric, moved, slices))
     for each in slices:
+        if not each.listed:
+            continue
         part = moved.at(np.flatnonzero(each.inside))
         test = paired_difference(part, column, planning=False)
         if test is None:
@@ -449,6 +456,22 @@ def _tests(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> I
             difference=d.difference, interval=interval, wins=d.wins, losses=d.losses, verdict=verdict,
         )  # fmt: skip
         yield made, None if interval is None else d.p
+
+
+def _worst(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> Iterator[SliceFigure]:
+    """Yield those `WORST` slices that are not listed whose traces lost most in sum, without a test."""
+    old, new = moved.columns(moved.pairing.first.metrics.index(metric))
+    gains = (new.value - old.value) * (-1.0 if less_is_better(metric) else 1.0)
+    sums = [(float(np.nansum(gains[each.inside])), each) for each in slices if not each.listed]
+    for total, each in sorted(sums, key=lambda pair: pair[0])[:WORST]:
+        if total >= 0:
+            continue
+        inside = gains[each.inside & ~np.isnan(gains)]
+        mean = float((new.value - old.value)[each.inside & ~np.isnan(gains)].mean())
+        yield SliceFigure(
+            by=each.by, name=each.name, same=tuple(each.same), figure=figure, n=inside.size, mean=mean,
+            difference=mean, wins=int((inside > 0).sum()), losses=int((inside < 0).sum()), verdict="not tested",
+        )  # fmt: skip
 
 
 def limited_slices(runs: Sequence[Run], moves: Sequence[Moved], limits: Sequence[Limit]) -> Iterator[SliceDifference]:

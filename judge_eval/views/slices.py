@@ -27,6 +27,11 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
         apart = [[f for f in figures if f.figure == name] for name in dict.fromkeys(f.figure for f in figures)]
     tables = [_table(each, tested) for each in apart]
     words = f"Slices against {against}; fewer than {FEWEST} traces, or too little power to see .05, cannot say."
+    if any(f.verdict == "not tested" for f in figures):
+        words += (
+            " Of a kind with more than 20 values those five are shown, without a test, whose traces lost most in sum; "
+            "--by tests them all."
+        )
     if any(f.by == "language" and f.name.startswith("(") for f in figures):
         words += " A script in brackets is guessed from the question, because the trace states no language."
     differ = dict.fromkeys(f"{f.by} {f.name}" for f in figures if f.verdict == "differs")

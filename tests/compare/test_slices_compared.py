@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judge_eval.compare.compare import MOST_VALUES, compare
+from judge_eval.compare.compare import MOST_VALUES, WORST, compare
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.rows import Table
 from judge_eval.runs.folder.run import Run
@@ -73,13 +73,15 @@ def test_the_same_traces_are_tested_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_kind_of_many_values_is_shown_if_it_is_asked_for(asked: bool) -> None:
-    """A page shows no slice of 40 sources, unless `--by source` asks for them."""
+def test_a_kind_of_many_values_is_summed_up_unless_it_is_asked_for(asked: bool) -> None:
+    """A page shows of 40 sources the five whose traces lost most in sum, untested; `--by source` tests them all."""
     metadata = [{"source": f"https://a.example/{k % 40}", "language": "de" if k % 3 else "en"} for k in range(200)]
     runs = two_runs([[]] * 200, {k for k in range(200) if k % 40 < 7 and k // 40 <= k % 40}, metadata)
     page = ComparedRuns(*map(Table, runs)).slices(["source"] if asked else [])
-    assert page.count("https://a.example/") == (40 if asked else 0) * 3  # three metrics
+    assert page.count("https://a.example/") == (40 if asked else WORST) * 3  # three metrics
+    assert ("not tested" in page) is not asked
     assert MOST_VALUES < 40
+    assert page.index("https://a.example/6<") < page.index("https://a.example/3<")
 
 
 def test_slices_stand_by_loss_the_main_metric_first() -> None:

@@ -30,7 +30,7 @@ OfSums: TypeAlias = Callable[[Floats], Floats]
 """A figure as a function of sums over traces, vectorised over the first axis; NaN where it is undefined."""
 SliceTest: TypeAlias = "tuple[SliceFigure, float | None]"
 """A slice with its p before correction, None if it is not tested."""
-SliceVerdict: TypeAlias = Literal["differs", "not confirmed", "no difference seen", "cannot say"]
+SliceVerdict: TypeAlias = Literal["differs", "not confirmed", "no difference seen", "cannot say", "not tested"]
 """`not confirmed`: the interval leaves 0 out, and the p that is corrected for all figures is above .05."""
 
 
