@@ -23,13 +23,13 @@ REPORTS = [
     ("jundot/omlx", 2990, POINTWISE, "a_cut_reply_without_thoughts_gets_no_larger_cap"),
     ("google-gemini/cookbook", 1288, POINTWISE, "a_loop_is_given_up_although_the_model_reasons"),
     ("tobert/kaibo", 75, POINTWISE, "truncated_twice_is_no_verdict"),
-    # Servers that ask for days, stream unless told not to, or refuse a long text.
+    # Servers that ask for days, stream unasked, or refuse a long text.
     ("earendil-works/pi", 3671, "cli/test_long_waits.py", "a_wait_of_days_ends_the_run"),
-    ("decolua/9router", 4122, "llm/chat/test_events.py", "a_server_is_told_not_to_stream"),
+    ("decolua/9router", 4122, "llm/chat/test_events.py", "a_server_that_streams_costs_one_call_for_each_chunk"),
     ("ggml-org/llama.cpp", 19774, NEGOTIATION, "a_text_that_is_too_long_is_no_objection_to_the_form"),
     ("The-PR-Agent/pr-agent", 2456, NEGOTIATION, "published_objections"),
     # Weights beside a model, two questions with one id, a database that says nothing.
-    ("huggingface/sentence-transformers", 3913, LOCAL, "weights_beside_a_model_tell_it_apart"),
+    ("huggingface/sentence-transformers", 3913, LOCAL, "the_files_of_weights_are_those_that_onnx_names"),
     ("SuDIS-ZJU/nlcTables", 5, "data/collections/test_collections.py", "two_queries_with_one_id_are_an_error"),
     ("psycopg/psycopg2", 561, "llm/storing/test_silent_database.py", "a_silent_database_is_left_in_time"),
     # Files of results without all their lines.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judge_eval import Chunk, Evaluator, Options, Trace
 from judge_eval.errors import ConfigError
 from judge_eval.judges.cascade import cascade_of
+from judge_eval.llm.local.onnx_weights import weight_files
 from judge_eval.schema import Claim
 from judge_eval.views.run_remarks import remarks_of
 from tests.support.blocks import ROOT, blocks_of, shell
@@ -177,6 +182,45 @@ def test_weights_beside_a_model_tell_it_apart(tmp_path: Path) -> None:
         judged(folder)
 
 
+def test_the_files_of_weights_are_those_that_onnx_names(tmp_path: Path) -> None:
+    """Initialisers, constants and graphs inside nodes are looked through, as onnx does; a name may not lead outside."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    def outside(name: str, place: str) -> Any:
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", place), ("offset", "4096"), ("length", "4")):
+            tensor.external_data.add(key=key, value=value)
+        return tensor
+
+    def graph(name: str, place: str, *nodes: Any) -> Any:
+        value = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+        return helper.make_graph(list(nodes), name, [], [value], [outside(f"{name}_w", place)])
+
+    constant = helper.make_node("Constant", [], ["c"], value=outside("c", "sub/constant.bin"))
+    branches = {"then_branch": graph("a", "then.bin", constant), "else_branch": graph("b", "else.bin")}
+    model = helper.make_model(graph("main", "main.bin", helper.make_node("If", ["x"], ["y"], **branches)))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert weight_files(path) == ("else.bin", "main.bin", "sub/constant.bin", "then.bin")
+    for place in ("../secret", "/etc/passwd", "a/../../secret", "..\\secret"):
+        path.write_bytes(helper.make_model(graph("main", place)).SerializeToString())
+        with pytest.raises(ConfigError, match="names weights outside its folder"):
+            weight_files(path)
+    onnx.save(helper.make_model(helper.make_graph([], "g", [], [])), str(path))
+    assert weight_files(path) == ()
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_model_are_one_error(data: bytes) -> None:
+    """Whatever a file holds, it names no weights or is refused in one sentence."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigError):
+            weight_files(path)
+
+
 def test_a_logit_that_is_not_finite_is_one_failed_verdict(tmp_path: Path) -> None:
     """The other texts of the trace keep their verdicts, and the one says what happened."""
     folder = make(tmp_path / "m", ["score"], breaks_at="no")
@@ -189,9 +233,9 @@ def test_a_logit_that_is_not_finite_is_one_failed_verdict(tmp_path: Path) -> Non
 
 
 def test_a_model_of_the_hub_comes_with_its_weights(tmp_path: Path) -> None:
-    """Files named as the model are downloaded, others are not, and a run without a network uses the copy."""
+    """The files that the model names are downloaded, others are not, and a run without a network uses the copy."""
     served = make(tmp_path / "served" / "org" / "tiny", ["score"])
-    move_weights(served)
+    move_weights(served, "weights [1].data")
     (served / "pytorch_model.bin").write_bytes(b"not wanted")
     (tmp_path / "data.jsonl").write_text(TRACES[0].model_dump_json())
     where = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}

@@ -12,6 +12,7 @@ import numpy as np
 from judge_eval.errors import ConfigError, advise
 from judge_eval.installed import import_extra
 from judge_eval.llm.local.model import OVERLAP, LocalModel, check_room, local_answer
+from judge_eval.llm.local.onnx_weights import weight_files
 from judge_eval.llm.local.places import CONFIG, TOKENIZER, onnx_file, tokenizer_of
 from judge_eval.spelling import option
 from judge_eval.wire import DecisionAnswer
@@ -51,9 +52,8 @@ class Classifier(LocalModel):
         self._folder, self._file = folder, onnx_file(folder)
         labels = _labels_of(self._folder)
         self._label, self.by_reference = _place_of(label, labels, self._folder), "entailment" in labels
-        # Weights may stand in files beside the model, under any name; onnxruntime reads none from outside its folder.
-        beside = sorted(path for path in self._file.parent.rglob("*") if path.is_file())
-        files = (self._file, folder / TOKENIZER, folder / CONFIG, *beside)
+        weights = [self._file.parent / each for each in weight_files(self._file)]
+        files = (self._file, folder / TOKENIZER, folder / CONFIG, *weights)
         super().__init__(name, max_tokens, files, {"label": self._label})
 
     def answers(self, pairs: Sequence[tuple[str, str]]) -> list[DecisionAnswer]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
+from glob import escape
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from judge_eval.errors import ConfigError
 from judge_eval.installed import import_extra
+from judge_eval.llm.local.onnx_weights import weight_files
 
 ModelPlace: TypeAlias = Path | zipfile.Path
 """A file or a folder, which may be inside an archive."""
@@ -105,9 +107,13 @@ def _of_hub(model: str) -> Path:
         if is_embedding(folder):
             snapshot_download(model, allow_patterns=[SAFETENSORS], revision=commit)
             return folder
-        # With the weights of a model that is larger than 2 GB, such as `model.onnx_data`.
-        snapshot_download(model, allow_patterns=[f"{name}*" for name in ONNX], revision=commit)
+        snapshot_download(model, allow_patterns=[*ONNX], revision=commit)
+        file = onnx_file(folder)
+        if weights := [escape((file.parent / name).relative_to(folder).as_posix()) for name in weight_files(file)]:
+            snapshot_download(model, allow_patterns=weights, revision=commit)
         return folder
+    except ConfigError:
+        raise
     except Exception as error:  # the package raises errors of its own kinds and those of its HTTP client
         why = next(iter(str(error).splitlines()), type(error).__name__)
         raise ConfigError(f"{model} is not a folder, and cannot be downloaded: {why}") from None
