@@ -285,8 +285,7 @@ class Evaluator:
         _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
         resume = kept.resume
-        mirrored = kept.out is not None and is_url(kept.out)
-        root = None if kept.out is None else place_of_runs(kept.out) if mirrored else Path(kept.out)
+        root = None if kept.out is None else place_of_runs(kept.out)
         retrieval = None
         if retriever is not None:
             check = self._check_needs
@@ -305,7 +304,7 @@ class Evaluator:
             )
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         dataset = dataset.replace(retrieval=retrieval, search=self.search)
-        if root is not None and mirrored:
+        if root is not None:
             await asyncio.to_thread(check_place, root)
         begun = await run_to_resume(dataset, root, resume, kept.new_if_done)
         context = self.calling(driver)
@@ -313,6 +312,7 @@ class Evaluator:
             context = replace(context, judge=as_begun(self.chosen_judge, begun.manifest.judge))
         named = {name: getattr(kept, name) for name in ("label", "href", "tags", "baseline")}
         manifest = begin(dataset, context, self.intervals).model_copy(update=named)
+        mirrored = root is not None and is_url(kept.out)
         keeping = written(root, grace=kept.push_grace) if root and mirrored else nullcontext()
         if begun is not None:
             check_goes_on(begun, manifest, newest=resume is True)
@@ -326,7 +326,7 @@ class Evaluator:
             session = RunSession(first, context, journal, shown, rows=rows)
             traces = self._traces(source, data, selection.reader, session.remarks.add)
             for last in (False, True):  # a few unreadable replies are asked for once more
-                async with pushing(session.folder, kept.push_every) if mirrored else nullcontext():
+                async with pushing(session.folder, kept.push_every):
                     async for _ in session.results(traces):
                         pass
                 if last or not source or driver is not None or (another := session.another()) is None:

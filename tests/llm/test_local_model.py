@@ -178,7 +178,7 @@ def test_weights_beside_a_model_tell_it_apart(tmp_path: Path) -> None:
     (folder / "config.json").write_text('{"id2label": {"0": "score"}, "revision": 2}')
     assert judged(folder, cache=cache).manifest.tally.calls == 1
     weights.unlink()
-    with pytest.raises(ConfigError, match="cannot be loaded"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         judged(folder)
 
 
