@@ -36,7 +36,9 @@ Values: TypeAlias = NDArray[np.float64]
 """One number a row, such as a metric's value."""
 
 UNJUDGED = -1
-"""Retrieved, but nobody graded it: not in the pool, or there with trec_eval's negative grade."""
+"""In the pool, but nobody graded it (trec_eval's negative grade)."""
+OUTSIDE = -2
+"""Retrieved, but not in the pool at all."""
 MISSING = -3
 """The judge failed here: no grade, and never a 0."""
 
@@ -49,7 +51,7 @@ class GradeTable:
 
     Args:
         grades: int8, all rows one after the other, each counted from the lowest of the scale, so that the
-            lowest gains 0; 0..127 or a mark (`UNJUDGED`, `MISSING`).
+            lowest gains 0; 0..127 or a mark (`UNJUDGED`, `OUTSIDE`, `MISSING`).
         offsets: int64, one more than there are rows; row i is `grades[offsets[i]:offsets[i + 1]]`.
         totals: int64 or None; how many chunks at or above `relevant` the whole pool holds, -1 where unknown.
         ids: The rows' names for messages; None names them by their number from 0.
@@ -242,11 +244,11 @@ class GradeTable:
         ids = [query for query in qrels if complete or query in run]
         rows, others = [], []
         for query in ids:
-            judged = {document: grade for document, grade in qrels[query].items() if grade >= 0}
+            judged = {document: max(grade, UNJUDGED) for document, grade in qrels[query].items()}
             listed = run.get(query, {})
-            rows.append([judged.get(each, UNJUDGED) for each in trec_order(listed, query)])
-            others.append([grade for document, grade in judged.items() if document not in listed])
-        grades, offsets = ragged.flatten(rows, ids, low=UNJUDGED)
+            rows.append([judged.get(each, OUTSIDE) for each in trec_order(listed, query)])
+            others.append([grade for document, grade in judged.items() if grade >= 0 and document not in listed])
+        grades, offsets = ragged.flatten(rows, ids, low=OUTSIDE)
         rest, rest_offsets = ragged.flatten(others, ids)
         return cls(grades, offsets, ids=ids, relevant=relevant, rest=rest, rest_offsets=rest_offsets)
 

@@ -12,7 +12,7 @@ from judge_eval.errors import MetricError, RunError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.metrics.table import MISSING, UNJUDGED
+from judge_eval.metrics.table import MISSING, OUTSIDE
 from judge_eval.note import Note
 from judge_eval.pools.joining import NO_GRADE, Conflict, System, asked_by, partners
 from judge_eval.pools.pool import Pool, places_in
@@ -253,9 +253,9 @@ def grades_of(
         places = places[pool.ranks(system)[places] <= ranks]
         starts = offsets_of(np.minimum(np.diff(starts), ranks))
     lowest = pool.scale.minimum
-    grades = np.where(pool.grades >= 0, pool.grades - lowest, UNJUDGED if as_trec else MISSING).astype(np.int8)
+    grades = np.where(pool.grades >= 0, pool.grades - lowest, OUTSIDE if as_trec else MISSING).astype(np.int8)
     if without is not None:
-        grades[without] = UNJUDGED
+        grades[without] = OUTSIDE
     rest = grades >= 0
     rest[places] = False
     return GradeTable(

@@ -24,7 +24,7 @@ CASES = [
 ]
 OTHER_NAMES = {
     "runid", "num_q", "num_ret", "num_rel", "num_rel_ret", "gm_map", "gm_bpref", "utility", "11pt_avg",
-    "binG", "G", "infAP", "ndcg_rel", "Rndcg", "num_nonrel_judged_ret", "rbp", "rbp_resid",
+    "binG", "G", "ndcg_rel", "Rndcg", "num_nonrel_judged_ret", "rbp", "rbp_resid",
 }  # fmt: skip
 OTHER_PREFIXES = ("iprec_at_recall_", "Rprec_mult_", "unj_", "relstring")
 

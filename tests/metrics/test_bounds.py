@@ -20,7 +20,7 @@ GRADED = [
     "NDCG(ideal=top)@3", "NDCG(gain=exp,ideal=top)@2", "NDCG(ideal=top)",
     "ERR", "ERR@3", "SoftRR@2", "ENDCG(gain=binary)@3", "ENDCG(gain=binary,ideal=top)@2",
 ]  # fmt: skip
-POOLED = ["bpref", "ndcg", "ndcg_cut_2", "NDCG(ideal=judged)@3", "map"]
+POOLED = ["bpref", "infAP", "ndcg", "ndcg_cut_2", "NDCG(ideal=judged)@3", "map"]
 
 
 def brute(metric: Metric, row: list[int | None], top: int, **more: object) -> tuple[float, float]:

@@ -15,7 +15,7 @@ pytrec_eval = pytest.importorskip("pytrec_eval")
 
 NAMES = [
     "map", "map_cut_3", "map_cut_50", "P_1", "P_5", "P_50", "recall_3", "recall_50", "success_1", "success_5",
-    "recip_rank", "Rprec", "bpref", "ndcg", "ndcg_cut_1", "ndcg_cut_4", "ndcg_cut_50", "set_P",
+    "recip_rank", "Rprec", "bpref", "infAP", "ndcg", "ndcg_cut_1", "ndcg_cut_4", "ndcg_cut_50", "set_P",
     "set_recall", "set_F", "set_map", "relative_P_5", "set_relative_P",
 ]  # fmt: skip
 CUT = ("map_cut", "P", "recall", "success", "ndcg_cut", "relative_P")

@@ -18,6 +18,8 @@ from judge_eval.metrics.families.relevance import (
 from judge_eval.metrics.spec import REL, Compute, Spec
 from judge_eval.metrics.table import GradeTable, Values
 
+INFAP_EPSILON = 0.00001
+
 
 def map_cut(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`map` and `map_cut_k`: the sum of precisions at relevant ranks <= k over all relevant documents."""
@@ -83,6 +85,26 @@ def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
     return divide(sums, relevant)
 
 
+def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
+    """`infAP`: average precision inferred from a sampled pool (Yilmaz & Aslam 2006)."""
+    # A relevant document at rank r adds 1/r + (r-1)/r * (pool above / (r-1)) * (relevant above + e) / (judged
+    # above + 2e), e = 0.00001; "pool above" counts judged and pooled-but-unjudged documents.
+    relevant = total_relevant(table, rel)
+    least = table.relevant if rel is None else rel
+    sums = np.zeros(len(table))
+    for rows, grid in table.blocks(k):
+        n = grid.shape[1]
+        good, judged, pooled, total = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+        for rank, grades in enumerate(grid, 1):
+            chance = (good + INFAP_EPSILON) / (judged + 2 * INFAP_EPSILON)
+            total += (grades >= least) * (1 + pooled * chance) / rank
+            good += grades >= least
+            judged += grades >= 0
+            pooled += (grades >= 0) | (grades == -1)
+        sums[rows] = total
+    return divide(sums, relevant)
+
+
 def ndcg_cut(table: GradeTable, k: int | None = None) -> Values:
     """`ndcg` and `ndcg_cut_k`: linear gain, log2 discount, ideal over all judged documents."""
     return ndcg(table, k, ideal="judged")
@@ -133,6 +155,15 @@ SPECS = (
         f"(1/R) * sum over relevant retrieved documents of 1 - min(n, R) / min(N, R), with n = the judged "
         f"non-relevant documents above it, N = all judged non-relevant ones; {TR}",
         needs_pool=True,
+    ),
+    _trec(
+        "infAP",
+        infap,
+        "average precision inferred from a sampled pool: at a relevant document of rank r, 1/r + (r-1)/r * "
+        "(pooled above / (r-1)) * (relevant above + e) / (judged above + 2e), e = 0.00001, summed, over R; "
+        f"{TR}",
+        needs_pool=True,
+        reads="anything",
     ),
     _trec("ndcg", ndcg_cut, f"DCG / IDCG with {IDEAL_OF_POOL}", parameters=(), needs_pool=True, reads="grades"),
     _trec(

@@ -162,7 +162,7 @@ def test_a_folder_of_beir_is_scored_from_the_command_line(tmp_path: Path) -> Non
     collection(tmp_path / "c", 1, 1)
     shell = Shell(tmp_path)
     common = ["run", "c", "--model", "fake/hash", "--prompt", "relevance/binary", "--out", "runs", "--json"]
-    result = shell(*common, "--metrics", "bpref,AP@5")
+    result = shell(*common, "--metrics", "bpref,infAP,AP@5")
     assert result.code == 0, result
     mean = json.loads(result.out)["aggregates"]["bpref"]["mean"]
     assert 0 <= mean <= 1
