@@ -17,6 +17,7 @@ from judge_eval.judges.judge import DEFAULT_PROMPT, Mode, make_judge, mode_for, 
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.llm.stack import UNNAMED, create_backend
 from judge_eval.prompts import DecisionLayout
+from judge_eval.prompts.shipped import load_prompt
 from judge_eval.record import PlainObject, Record
 from judge_eval.registry import kind_named, stated_of
 from judge_eval.runs.folder.describing import backends_by_route
@@ -389,6 +390,11 @@ def _check_part(part: Any, where: str, folder: Path | None) -> None:
         beside = folder / prompt[5:]
         if beside.is_file():
             part["prompt"] = f"file:{beside}"
+    elif isinstance(prompt, str):
+        try:
+            load_prompt(prompt_name(prompt))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
 
 
 def _layout_error() -> ConfigError:

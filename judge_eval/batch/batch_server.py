@@ -1,14 +1,15 @@
 """What the steps of a batch need of a server that takes batches: the connection, and what each wire adds."""
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar, NoReturn, TypeAlias
+from typing import IO, Any, ClassVar, NoReturn
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from judge_eval.batch.replies import LineReply
@@ -32,7 +33,7 @@ MARKS = ("judge_eval_file", "judge_eval_round")
 """The names of what is sent along with a batch, to find it again."""
 
 
-Identifier: TypeAlias = Annotated[str, Field(pattern=r"^(\w+/)?[\w-][\w.-]{0,199}$")]
+_IDENTIFIER = re.compile(r"(\w+/)?[\w-][\w.-]{0,199}")
 
 
 class RemoteBatch(Record):
@@ -40,7 +41,7 @@ class RemoteBatch(Record):
 
     model_config = ConfigDict(strict=True)
 
-    id: Identifier
+    id: str
     status: str
     """`validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or `cancelled`."""
     mark: dict[str, Any] | None = None
@@ -50,9 +51,9 @@ class RemoteBatch(Record):
     failed: int = 0
     created: float = 0.0
     """Seconds since 1970."""
-    input_file_id: Identifier | None = None
-    output_file_id: Identifier | None = None
-    error_file_id: Identifier | None = None
+    input_file_id: str | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
     message: str = ""
     """Why it failed."""
 
@@ -225,8 +226,11 @@ class Remote(ABC):
         """Make a batch of a server's values; raises `DataError` or `ValueError` if one is odd or contains the key."""
         message = beginning(fields.pop("message", ""), self.scrub)
         made = RemoteBatch.parse({**fields, "message": message})
-        for value in (made.id, made.status, made.input_file_id, made.output_file_id, made.error_file_id):
-            self.without_key(value or "")
+        self.without_key(made.status)
+        for value in (made.id, made.input_file_id, made.output_file_id, made.error_file_id):
+            # Not a pattern of the record's: a signal that comes while pydantic matches one is lost.
+            if value is not None and not _IDENTIFIER.fullmatch(self.without_key(value)):
+                raise ValueError("a name that a server does not give")
         return made
 
     def without_key(self, text: Any) -> str:
