@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import NumbersFlags, Runs
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import WhoJudges
@@ -22,7 +22,7 @@ def mcp(
     limits: Annotated[ServerLimits, only()],
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics")],
-    calling: HowCalled,
+    calling: Annotated[CallingFlags, only("cache", "fleet", "concurrency", "max_cost")],
     http: Annotated[
         bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")
     ] = False,
