@@ -105,7 +105,10 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[[member]]\nmodel = 'fake/overlap'\n", "two members or more"),
-        ("[[member]]\nprompt = 'x'\n[[member]]\nmodel = 'fake/overlap'\n", "member 1 of the panel names no model"),
+        (
+            "[[member]]\nprompt = 'support/binary'\n[[member]]\nmodel = 'fake/overlap'\n",
+            "member 1 of the panel names no model",
+        ),
         ("[[member]]\nmodle = 'fake/overlap'\n", "did you mean 'mode' or 'model'?"),
         ("vote = 'loud'\n[[member]]\nmodel = 'fake/never'\n", "vote: must be 'majority'"),
         ("member = 3", "write a table [[member]]"),

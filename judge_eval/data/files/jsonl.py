@@ -73,11 +73,11 @@ def mend(value: Any) -> Any:
 
 def misspelt(trace: Trace) -> set[str]:
     """Name metadata of a trace and of its chunks that are called nearly like a field which is empty there."""
-    found = _near_fields(trace, "id" if has_made_id(trace) else "", "")
+    sentences = _near_fields(trace, "id" if has_made_id(trace) else "", "")
     for rank, chunk in enumerate(trace.chunks, 1):
         if chunk.metadata:
-            found |= _near_fields(chunk, "id" if chunk.id == f"c{rank}" else "", "chunks[].")
-    return found
+            sentences |= _near_fields(chunk, "id" if chunk.id == f"c{rank}" else "", "chunks[].")
+    return sentences
 
 
 def _near_fields(record: Trace | Chunk, made: str, prefix: str) -> set[str]:
