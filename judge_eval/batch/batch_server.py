@@ -5,16 +5,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import NoneType
 from typing import IO, Any, ClassVar, NoReturn
 
-from pydantic import ConfigDict
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
-from judge_eval.errors import CallError, DataError, RefusedError, TransientError
+from judge_eval.errors import CallError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client as endpoint
@@ -23,7 +23,6 @@ from judge_eval.llm.http.failures import Declined, beginning, raise_failure
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.options import MOST_BYTES
-from judge_eval.record import Record
 
 OVER = frozenset({"completed", "expired", "cancelled"})
 """States in which a batch has brought all it will."""
@@ -33,18 +32,14 @@ MARKS = ("judge_eval_file", "judge_eval_round")
 """The names of what is sent along with a batch, to find it again."""
 
 
-_IDENTIFIER = re.compile(r"(\w+/)?[\w-][\w.-]{0,199}")
-
-
-class RemoteBatch(Record):
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
     """A batch at a server, in the same words for every wire."""
-
-    model_config = ConfigDict(strict=True)
 
     id: str
     status: str
     """`validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or `cancelled`."""
-    mark: dict[str, Any] | None = None
+    mark: Mapping[str, str] | None = None
     """What was sent along to find it again; None if the wire carries nothing."""
     requests: int = 0
     completed: int = 0
@@ -223,15 +218,17 @@ class Remote(ABC):
         return reply
 
     def sound(self, **fields: Any) -> RemoteBatch:
-        """Make a batch of a server's values; raises `DataError` or `ValueError` if one is odd or contains the key."""
-        message = beginning(fields.pop("message", ""), self.scrub)
-        made = RemoteBatch.parse({**fields, "message": message})
-        self.without_key(made.status)
-        for value in (made.id, made.input_file_id, made.output_file_id, made.error_file_id):
-            # Not a pattern of the record's: a signal that comes while pydantic matches one is lost.
-            if value is not None and not _IDENTIFIER.fullmatch(self.without_key(value)):
-                raise ValueError("a name that a server does not give")
-        return made
+        """Make a batch of a server's values; raises `ValueError` if one is odd or contains the key."""
+        for name, value in fields.items():
+            kinds = _KINDS.get(name, (str, NoneType))
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise ValueError(f"a batch with an odd field {name!r}")
+            if isinstance(value, str) and name != "message":
+                self.without_key(value).encode()  # half a character can be written to no file
+            if value is not None and name.endswith("id") and not _IDENT.fullmatch(value):
+                raise ValueError(f"a batch with an odd field {name!r}")
+        made = RemoteBatch(**fields)
+        return replace(made, message=beginning(made.message, self.scrub))
 
     def without_key(self, text: Any) -> str:
         """Return a text that is stored and shown; raises `ValueError` if the server put the key into it."""
@@ -313,7 +310,6 @@ class Remote(ABC):
             raise endpoint.unreachable(error, self._timeout, place, scrub) from None
         except (
             openai.OpenAIError,
-            DataError,
             ValueError,
             TypeError,
             AttributeError,
@@ -330,5 +326,10 @@ class Remote(ABC):
             raise
 
 
+_IDENT = re.compile(r"(\w+/)?[\w-][\w.-]{0,199}")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "id": (str,), "status": (str,), "mark": (dict, NoneType), "requests": (int,), "completed": (int,),
+    "failed": (int,), "created": (int, float), "message": (str, NoneType),
+}  # fmt: skip
 _LONGEST_KEY = 4096  # characters
 _FRESH = 600.0  # seconds for which a key is used whose end is not known
