@@ -309,7 +309,7 @@ class RunSession:
         results = results_of(block, self.context.scorer, undefined)
         try:
             if self.journal is not None:
-                self._counting.write(self.folder)  # before the results: what it says was paid covers them
+                self._counting.cover_calls(self.journal.folder)  # before the results that they brought
                 self.journal.append(results)
             else:
                 for result in results:

@@ -200,6 +200,8 @@ class Counting:
         self._start, self._started = stack.counts(), monotonic()
         self._speed = Speed()
         self._requests: RequestsBegun | None = None
+        self._written = -1
+        """How many calls the progress file covers."""
 
     def add(self, result: TraceResult) -> bool:
         """Count a result, and return whether nothing is missing in it."""
@@ -267,9 +269,15 @@ class Counting:
             return None
         return self._requests.count - sum(counter.in_flight for counter in self._stack.counters)
 
+    def cover_calls(self, folder: Path) -> None:
+        """Write the progress if calls were paid since it was last written."""
+        if self._stack.counts().calls != self._written:
+            self.write(folder)
+
     def write(self, folder: Path | None) -> None:
         """Write how far the run is, and what it has paid, into its folder; nothing for a run in memory."""
         if folder is not None:
+            self._written = self._stack.counts().calls
             current = self.progress(folder)
             rate, left = self._speed.rate(current)
             counts = current.model_dump(include=set(RunCounts.model_fields))
