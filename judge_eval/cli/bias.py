@@ -51,8 +51,7 @@ def bias(
     from judge_eval.study.bias import bias_report
     from judge_eval.study.matching import labels_of
     from judge_eval.trials import Prober
-    from judge_eval.views.bias import bias_view
-    from judge_eval.views.probe import probe_view
+    from judge_eval.views.probe import bias_view, probe_view
 
     origins = read_origins(origin or ())
     run = chosen.loaded(remark)

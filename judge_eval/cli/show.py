@@ -48,8 +48,15 @@ def show(
     from judge_eval.errors import ConfigError, RunError, advise
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.runs.scoring.rescore import scale_of
-    from judge_eval.views.ordering import pick_traces, sorting_key
-    from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
+    from judge_eval.views.run import (
+        LISTED_CLAIMS,
+        claim_sections,
+        member_sections,
+        pick_traces,
+        picked_sections,
+        sorting_key,
+        spread_sections,
+    )
     from judge_eval.views.trace import trace_view
 
     run = chosen.loaded(remark)

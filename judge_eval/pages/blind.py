@@ -8,14 +8,10 @@ from judge_eval.pages.figures import bare_head, metric_data
 from judge_eval.pages.rows import TraceRow
 from judge_eval.views.blocks import JSON
 
-_SHOWN = ("id", "title", "label")
-_GROUPS = ("tally", "results")
-"""What a page tells of a run's provenance that counts verdicts."""
-
 
 def blind_page(page: JSON) -> JSON:
     """Return a run's page without a figure of its verdicts: no mean, no count, no agreement."""
-    groups = [group for group in page["provenance"] if group["name"] not in _GROUPS]
+    groups = [group for group in page["provenance"] if group["name"] not in ("tally", "results")]
     return {
         "head": bare_head(page["head"]),
         "baseline": None,
@@ -32,17 +28,7 @@ def blind_row(row: TraceRow, own: int) -> TraceRow:
     """Return a row that shows nothing of its verdicts before all its chunks have a label of who looks: `own` have."""
     if own >= len(row.strip):
         return row
-    return replace(
-        row,
-        strip="?" * len(row.strip),
-        off="0" * len(row.strip),
-        scores=dict.fromkeys(row.scores),
-        deltas={},
-        change=None,
-        before=None,
-        failed=0,
-        first=None,
-    )
+    return _without_verdicts(row, "?" * len(row.strip), "0" * len(row.strip), row.labelled)
 
 
 def sampled_row(row: TraceRow, ranks: Sequence[int]) -> TraceRow:
@@ -50,6 +36,10 @@ def sampled_row(row: TraceRow, ranks: Sequence[int]) -> TraceRow:
     if len(ranks) == len(row.strip):
         return row
     strip, off, labelled = ("".join(each[rank] for rank in ranks) for each in (row.strip, row.off, row.labelled))
+    return _without_verdicts(row, strip, off, labelled)
+
+
+def _without_verdicts(row: TraceRow, strip: str, off: str, labelled: str) -> TraceRow:
     hidden = replace(row, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0, first=None)
     return replace(hidden, strip=strip, off=off, labelled=labelled)
 
@@ -72,7 +62,7 @@ def blind_card(page: JSON, own: Mapping[str, int], seed: str = "", order: Sequen
     cards = []
     for place, card in enumerate(chunks, 1):
         if card["label"] is None:
-            kept = {name: card[name] for name in _SHOWN}
+            kept = {name: card[name] for name in ("id", "title", "label")}
             shown = {**kept, "hidden": True, "text": ["".join(card["text"])]}
         else:  # what stands before it would tell of the hidden ones
             shown = {**card, "precision": None, "share": None, "calls": []}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from judge_eval.pages.rows import agrees, reason_data
 from judge_eval.quotes import marked
@@ -16,14 +16,10 @@ from judge_eval.views.claims import cover_sentence, cover_word, needed_first, to
 from judge_eval.views.trace import outcome_notes
 from judge_eval.wire import DecisionAnswer, DecisionQuestion, Questionnaire, Request
 
-SYSTEM = "system"
-"""The role whose text is the same in every call; pages keep it once."""
 
-
-def call_data(call: Call, recalled: ReplayedCall | None, memory: Memory | None, systems: list[str]) -> JSON:
-    """Make what a page shows of a call to the judge."""
-    # Without a memory prompt and reply are left out. New system messages are added to `systems`, and calls
-    # name them by their place.
+def _call_data(call: Call, recalled: ReplayedCall | None, memory: Memory | None, systems: list[str]) -> JSON:
+    # Without a memory prompt and reply are left out. The text of the system is the same in every call: new ones
+    # are added to `systems`, and calls name them by their place.
     names = {"key", "model", "finish", "input_tokens", "output_tokens", "dropped", "request_id"}
     data: JSON = {**call.model_dump(include=names), "prompt": None, "reply": None}
     if memory is None:
@@ -38,10 +34,10 @@ def call_data(call: Call, recalled: ReplayedCall | None, memory: Memory | None, 
     if asked is None:
         prompt: list[tuple[str, str]] = [(message.role, message.content) for message in request.messages]
     else:
-        prompt = [(SYSTEM, asked.rules), ("input", _json(asked.shared))]
+        prompt = [("system", asked.rules), ("input", _json(asked.shared))]
         data["questions"] = _questions(request, asked, reply.answers if reply else ())
-    systems += dict.fromkeys(text for role, text in prompt if role == SYSTEM and text not in systems)
-    data["prompt"] = [[role, systems.index(text) if role == SYSTEM else text] for role, text in prompt]
+    systems += dict.fromkeys(text for role, text in prompt if role == "system" and text not in systems)
+    data["prompt"] = [[role, systems.index(text) if role == "system" else text] for role, text in prompt]
     if reply is None:
         data["reply_note"] = memory.reply_problem or "the cache does not hold it"
     else:
@@ -85,21 +81,18 @@ def _json(data: Any) -> str:
 def card_page(
     result: TraceResult, scale: Scale, metrics: Sequence[str], memory: Memory | None, systems: list[str]
 ) -> JSON:
-    """Make the detail of one trace, as `call_data`; contributions are to the main metric."""
+    """Make the detail of one trace, as `_call_data`; contributions are to the main metric."""
     trace = result.trace
     precision, shares = ladder(result, scale, metrics)
     calls = _calls_by_chunk(result, memory, systems)
     cards = []
-    for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
-        card: JSON = {
-            "rank": rank,
-            "id": chunk.id,
-            "title": chunk.title,
-            "score": chunk.score,
-            "label": chunk.label,
+    for at, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True)):
+        card: JSON = chunk.model_dump(include={"id", "title", "score", "label"}) | {
+            "rank": at + 1,
             "text": [chunk.text],
-            "precision": precision[rank - 1],
-            "share": shares[rank - 1] if shares is not None else None,
+            "precision": precision[at],
+            "share": shares[at] if shares is not None else None,
+            "calls": calls.get(chunk.id, []),
             **_outcome(outcome),
         }
         if outcome.kind == "verdict":
@@ -108,19 +101,11 @@ def card_page(
                 card["title_marks"] = marked(chunk.title, outcome.quote)
             if (same := agrees(chunk.label, outcome, scale)) is not None:
                 card["agrees"] = same
-        card["calls"] = calls.get(chunk.id, [])
         cards.append(card)
-    return {
-        "id": trace.id,
-        "history": [turn.model_dump() for turn in trace.history],
-        "query": trace.query,
-        "reference": trace.reference,
-        "answer": trace.answer,
-        "tags": trace.tags,
-        "relevant_total": trace.relevant_total,
+    told = {"id", "query", "reference", "answer", "tags", "relevant_total", "metadata", "history"}
+    return trace.model_dump(include=told) | {
         "scores": result.scores,
         "bounds": result.bounds,
-        "metadata": trace.metadata,
         "claims": claim_grid_data(result),
         "chunks": cards,
     }
@@ -134,7 +119,7 @@ def _calls_by_chunk(result: TraceResult, memory: Memory | None, systems: list[st
     for call, asked in zip(result.calls, recalled, strict=True):
         about = sorted((chunk_id for chunk_id in call.chunk_ids if chunk_id in ranks), key=ranks.__getitem__)
         for place, chunk_id in enumerate(about):
-            data = {"same_as": ranks[about[0]]} if place else call_data(call, asked, memory, systems)
+            data = {"same_as": ranks[about[0]]} if place else _call_data(call, asked, memory, systems)
             by_chunk.setdefault(chunk_id, []).append(data)
     return by_chunk
 
@@ -169,29 +154,24 @@ def ladder(result: TraceResult, scale: Scale, metrics: Sequence[str]) -> tuple[l
     return precision, shares if abs(sum(shares) - score) < 1e-9 else None
 
 
-_SIGNS: Final[dict[bool | None, str]] = {True: "+", False: ".", None: "!"}
-"""The sign of whether all chunks cover a claim together."""
-
-
 def claim_grid_data(result: TraceResult) -> JSON | None:
     """Return a trace's claims, missing ones first, with a sign a rank and quotes; None without claims."""
     claims = judged_claims(result.claims, result.outcomes)
     if claims is None:
         return None
     asked = any(claim.asked for claim in claims)
-    return {
-        "sentence": cover_sentence(claims),
-        "together": asked,
-        "list": [_row(claim, asked) for claim in needed_first(claims)],
-    }
+    rows = [_row(claim, asked) for claim in needed_first(claims)]
+    return {"sentence": cover_sentence(claims), "together": asked, "list": rows}
 
 
 def _row(claim: JudgedClaim, asked: bool) -> JSON:
+    supports = enumerate(claim.supports, 1)
     quotes = {
         str(rank): [support.quote, support.quote_found]
-        for rank, support in enumerate(claim.supports, 1)
+        for rank, support in supports
         if isinstance(support, ClaimSupport) and support.quote
     }
+    sign = None if not claim.asked else "!" if claim.together is None else "+" if claim.together else "."
     return {
         "id": claim.claim.id,
         "text": claim.claim.text,
@@ -200,5 +180,5 @@ def _row(claim: JudgedClaim, asked: bool) -> JSON:
         "word": cover_word(claim),
         "signs": claim.signs,
         "quotes": quotes,
-        "together": [_SIGNS[claim.together] if claim.asked else None, together_sentence(claim)] if asked else None,
+        "together": [sign, together_sentence(claim)] if asked else None,
     }

@@ -1,30 +1,20 @@
 """The comparison of two runs as pages show it; differences are candidate minus baseline."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from judge_eval.compare.changes import (
-    KINDS,
-    Kinds,
-    Moved,
-    Pairing,
-    change_of,
-    claims_of_trace,
-    most_moved,
-    moved_between,
-)
+from judge_eval.compare.changes import KINDS, change_of, claims_of_trace, most_moved, moved_between
 from judge_eval.compare.compare import scored_by, slices_between, weigh
-from judge_eval.compare.comparison import Comparison, Difference
+from judge_eval.compare.comparison import Difference, TraceChange
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.columns.verdict_table import verdict_table
 from judge_eval.runs.folder.records import SliceBy, TraceResult
-from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 from judge_eval.schema import Chunk, Outcome, Scale
 from judge_eval.stats.figure import named_fields
@@ -41,72 +31,31 @@ _LEAD = 60
 """Characters of a snippet that may stand before its quote."""
 
 
-def changed_trace(
-    row: TraceRow,
-    old: TraceResult,
-    new: TraceResult,
-    scales: tuple[Scale, Scale],
-    scores: tuple[JSON, JSON],
-    recut: bool = False,
-) -> JSON:
-    """Return a changed trace: both lists of chunks with their verdicts, and what moved or flipped."""
-    # `moves` holds a chunk each, those of the candidate first; `notable` the places in it of those that
-    # moved, flipped, came or went, the ones that tell most first. These carry a snippet of their text. `same`
-    # says so if there are none.
-    moved = claims_of_trace(row.change, old, new, recut)
-    change = change_of(row.change, old, new, row.deltas)
+def _ranks_before(change: TraceChange) -> list[int | None]:
+    """Return the rank that each chunk of the candidate had in the baseline."""
+    return [int(rank) if rank else None for rank in change.moves]
+
+
+def _moves(change: TraceChange, old: TraceResult, new: TraceResult) -> list[JSON]:
     flipped = {flip.chunk_id for flip in change.flips}
-    before = [int(rank) if rank else None for rank in change.moves]
-    moves = [
-        _move(
-            chunk,
-            (was, old.outcomes[was - 1] if was else None),
-            (rank, outcome),
-            flipped=was is not None and outcome.chunk_id in flipped,
-        )
-        for rank, (was, chunk, outcome) in enumerate(zip(before, new.trace.chunks, new.outcomes, strict=True), 1)
-    ]
+    before, moves = _ranks_before(change), list[JSON]()
     stayed = set(before)
-    moves += [
-        _move(chunk, (rank, outcome), (None, None), flipped=False)
-        for rank, (chunk, outcome) in enumerate(zip(old.trace.chunks, old.outcomes, strict=True), 1)
-        if rank not in stayed
-    ]
-    notable = [place for place, move in enumerate(moves) if move["flipped"] or move["a"] != move["b"]]
-    return {
-        "id": row.id,
-        "query": row.query,
-        "change": change.kind,
-        "deltas": change.differences,
-        "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": scores[0]},
-        "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": scores[1]},
-        "claims": page_html(
-            [moved_claims_table(moved, len(moved))] if moved else [], f"claims won and lost in {row.id}"
-        ),
-        "moves": moves,
-        "notable": sorted(notable, key=lambda place: _weight(moves[place])),
-        "same": None
-        if notable
-        else "The same chunks with the same verdicts; only "
-        f"{'claims' if change.kind == 'claims' else 'the scores'} differ.",
-    }
+    for rank, (was, chunk, outcome) in enumerate(zip(before, new.trace.chunks, new.outcomes, strict=True), 1):
+        there = old.outcomes[was - 1] if was else None
+        moves.append(_move(chunk, was, there, rank, outcome, flipped=bool(was) and chunk.id in flipped))
+    for rank, (chunk, outcome) in enumerate(zip(old.trace.chunks, old.outcomes, strict=True), 1):
+        if rank not in stayed:
+            moves.append(_move(chunk, rank, outcome, None, None))
+    return moves
 
 
 def _move(
-    chunk: Chunk, was: tuple[int | None, Outcome | None], now: tuple[int | None, Outcome | None], *, flipped: bool
+    chunk: Chunk, a: int | None, was: Outcome | None, b: int | None, now: Outcome | None, *, flipped: bool = False
 ) -> JSON:
-    move: JSON = {
-        "id": chunk.id,
-        "a": was[0],
-        "b": now[0],
-        "was": was[1] and _said(was[1]),
-        "now": now[1] and _said(now[1]),
-        "flipped": flipped,
-    }
-    if flipped or was[0] != now[0]:
-        outcome = now[1] or was[1]
-        quote = outcome.quote if outcome is not None else ""
-        move |= {"title": chunk.title, "text": snippet(chunk.text, quote)}
+    move: JSON = {"id": chunk.id, "a": a, "b": b, "was": _said(was), "now": _said(now), "flipped": flipped}
+    outcome = now or was
+    if outcome is not None and (flipped or a != b):
+        move |= {"title": chunk.title, "text": snippet(chunk.text, outcome.quote)}
     return move
 
 
@@ -134,68 +83,77 @@ def snippet(text: str, quote: str) -> list[str]:
     return [*pieces[:-1], pieces[-1] + "…"] if len(pieces) % 2 else [*pieces, "…"]
 
 
-def _said(outcome: Outcome) -> JSON:
+def _said(outcome: Outcome | None) -> JSON | None:
+    if outcome is None:
+        return None
     if outcome.kind == "no_verdict":
         return {"sign": outcome.sign, "why": outcome.why, "reason": outcome.detail}
     return {"sign": outcome.sign, "relevant": outcome.relevant, "stage": outcome.stage, **reason_data(outcome)}
 
 
-def _signs(result: TraceResult, scale: Scale) -> list[JSON]:
-    return [
-        {"id": chunk.id, "sign": outcome.sign, "off": agrees(chunk.label, outcome, scale) is False}
-        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True)
-    ]
+def _side(result: TraceResult, scale: Scale, scores: JSON) -> JSON:
+    ranks = zip(result.trace.chunks, result.outcomes, strict=True)
+    strip = [{"id": c.id, "sign": o.sign, "off": agrees(c.label, o, scale) is False} for c, o in ranks]
+    return {"id": result.trace_id, "strip": strip, "scores": scores}
 
 
-POINTS = 5_000
-"""The most points of a scatter that are told apart exactly."""
-NAMED = 200
-"""The most traces that a point of the scatter names."""
+class JoinedRuns:
+    """Runs that are compared with the first by its metrics, as `compare` does.
 
-
-@dataclass(eq=False)
-class ComparedRuns:
-    """A candidate run held against a baseline: the record of their comparison with what pages draw of it.
-
-    They are compared by the baseline's metrics, as `compare` does; by those of both where one of the
-    baseline's is undefined for the candidate. `lead`: whether a large candidate is made to hold the rows that
-    lost most, or those that moved most.
+    If one of these is undefined for a run, they are compared by those of all.
     """
 
-    baseline: Table
-    candidate: Table
-    lead: Literal["lost", "moved"] = "lost"
-    after: Run = field(init=False)
-    """The candidate, scored by what is compared."""
-    record: Comparison = field(init=False)
-    rows: list[TraceRow] = field(init=False, default_factory=list)
-    """The candidate's rows with their differences and what changed."""
-    pairs: Pairing = field(init=False)
-    kinds: Kinds = field(init=False)
+    def __init__(self, tables: Sequence[Table]) -> None:
+        first, *others = [table.run for table in tables]
+        names, scored = tables[0].metrics, [first]
+        for run in others:
+            try:
+                scored.append(scored_by(run, names))
+            except (DataError, MetricError):
+                scored.append(run)
+                names = tuple(name for name in names if name in run.manifest.metrics)
+        cluster = first.manifest.intervals.cluster
+        self.tables, self.names, self.scored = tables, names, scored
+        self.columns = [
+            table.columns.only(names) if run is table.run else verdict_table(run, names, cluster)
+            for table, run in zip(tables, scored, strict=True)
+        ]
+        self.moved = [
+            moved_between((first, run), (first, scored[place]), (self.columns[0], self.columns[place]), place)
+            for place, run in enumerate(others, 1)
+        ]
+        self.record = weigh(first, others, self.moved)
 
-    def __post_init__(self) -> None:
-        names: Sequence[str] = self.baseline.metrics
-        there = self.candidate.columns
-        try:
-            self.after = scored_by(self.candidate.run, names)
-        except (DataError, MetricError):
-            self.after = self.candidate.run
-            names = [name for name in names if name in there.metrics]
-        if self.after is not self.candidate.run:
-            there = verdict_table(self.after, names, self.baseline.run.manifest.intervals.cluster)
-        runs = self.baseline.run, self.candidate.run
-        columns = self.baseline.columns.only(names), there.only(names)
-        self._moved = moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
-        self.pairs, self.kinds = moved.pairing, moved.kinds
-        self.record = weigh(self.baseline.run, [self.candidate.run], [moved])
-        if not self.candidate.whole:
-            self._choose()
-        at = np.full(len(there), -1, dtype=np.int64)
+    def slices(self, by: Sequence[SliceBy] = ()) -> str:
+        """Return how each metric changes from the first run to each other one, by slice, as HTML."""
+        first, *others = self.tables
+        if not (kinds := first.sliced_by(by)):
+            return ""
+        every = bool(by or first.run.manifest.intervals.by)
+        figures = slices_between([table.run for table in others], self.moved, kinds, every=every)
+        return sections_html(slice_sections(figures, "no change"), SLICES)
+
+
+class ComparedRuns(JoinedRuns):
+    """A candidate run compared with a baseline: the record of it with what pages draw.
+
+    `lead`: whether a large candidate is made to hold the rows that lost most, or those that moved most.
+    """
+
+    def __init__(self, baseline: Table, candidate: Table, lead: Literal["lost", "moved"] = "lost") -> None:
+        self.baseline, self.candidate = baseline, candidate
+        super().__init__([baseline, candidate])
+        self.after, (moved,) = self.scored[1], self.moved
+        self.pairs, self.kinds, self._recut = moved.pairing, moved.kinds, moved.cuts.differ
+        if not candidate.whole:
+            self._choose(lead)
+        at = np.full(len(self.columns[1]), -1, dtype=np.int64)
         at[self.pairs.b] = np.arange(len(self.pairs))
-        pairs = at[self.candidate.places]
-        strips = iter(self.baseline.strips(self.pairs.a[pairs[pairs >= 0]].tolist()))
-        self._pair = dict[int, int]()
-        for row, pair in zip(self.candidate.rows, pairs.tolist(), strict=True):
+        pairs = at[candidate.places]
+        strips = iter(baseline.strips(self.pairs.a[pairs[pairs >= 0]].tolist()))
+        self.rows: list[TraceRow] = []
+        self._pair: dict[int, int] = {}
+        for row, pair in zip(candidate.rows, pairs.tolist(), strict=True):
             if pair >= 0:
                 self._pair[row.position] = pair
                 change, before = KINDS[self.kinds[pair]], next(strips)
@@ -203,9 +161,9 @@ class ComparedRuns:
                 row = replace(row, deltas=deltas, change=change, before=before if change else None)
             self.rows.append(row)
 
-    def _choose(self) -> None:
+    def _choose(self, lead: str) -> None:
         most = len(self.candidate.rows)
-        if self.lead == "moved" or not self.pairs.first.metrics:
+        if lead == "moved" or not self.pairs.first.metrics:
             chosen = most_moved(self.pairs, self.kinds, most)
         else:
             before, after = self.pairs.values(0)
@@ -242,12 +200,9 @@ class ComparedRuns:
             "claims": claims_sentences(self.record),
         }
 
-    def row(self, position: int) -> TraceRow | None:
-        """Return the row of a trace with its differences, if it is held."""
-        return self._rows.get(position)
-
     @cached_property
-    def _rows(self) -> dict[int, TraceRow]:
+    def by_position(self) -> dict[int, TraceRow]:
+        """The rows by the positions of their traces."""
         return {row.position: row for row in self.rows}
 
     @property
@@ -259,10 +214,6 @@ class ComparedRuns:
             blocks += [Sentence(f"{sentence}."), *([table] if table.rows else [])]
         return page_html(blocks)
 
-    def slices(self, by: Sequence[SliceBy] = ()) -> str:
-        """Return the change of each metric by slice, as HTML."""
-        return change_slices(self.baseline, [self.candidate.run], [self._moved], by)
-
     @property
     def metrics(self) -> dict[str, JSON]:
         """The differences by metric, as JSON, the one that is looked at first before the others."""
@@ -271,24 +222,46 @@ class ComparedRuns:
         return {each.metric: difference_data(each) for each in ordered}
 
     def in_full(self, rows: Sequence[TraceRow]) -> Iterator[JSON]:
-        """Yield changed traces in full, reading both runs as needed."""
-        scales = (self.baseline.scale, self.candidate.scale)
+        """Yield changed traces in full: both lists of chunks with their verdicts, and what moved or flipped.
+
+        `moves` holds a chunk each, those of the candidate first; `notable` the places in it of those that moved,
+        flipped, came or went, the ones that tell most first. These carry a snippet of their text. `same` says so
+        if there are none.
+        """
         for row in rows:
             pair = self._pair[row.position]
-            old = self.baseline.run.results[int(self.pairs.a[pair])]
-            new = self.after.results[int(self.pairs.b[pair])]
-            yield changed_trace(row, old, new, scales, self._scores(pair), self._moved.cuts.differ)
+            old, new = self._results(pair)
+            scores = self._scores(pair)
+            claims = claims_of_trace(row.change, old, new, self._recut)
+            change = change_of(row.change, old, new, row.deltas)
+            moves = _moves(change, old, new)
+            notable = [place for place, move in enumerate(moves) if move["flipped"] or move["a"] != move["b"]]
+            differ = "claims" if change.kind == "claims" else "the scores"
+            same = None if notable else f"The same chunks with the same verdicts; only {differ} differ."
+            listed = [moved_claims_table(claims, len(claims))] if claims else []
+            yield {
+                "id": row.id,
+                "query": row.query,
+                "change": change.kind,
+                "deltas": change.differences,
+                "a": _side(old, self.baseline.scale, scores[0]),
+                "b": _side(new, self.candidate.scale, scores[1]),
+                "claims": page_html(listed, f"claims won and lost in {row.id}"),
+                "moves": moves,
+                "notable": sorted(notable, key=lambda place: _weight(moves[place])),
+                "same": same,
+            }
+
+    def _results(self, pair: int) -> tuple[TraceResult, TraceResult]:
+        return self.baseline.run.results[int(self.pairs.a[pair])], self.after.results[int(self.pairs.b[pair])]
 
     def add_ranks_before(self, position: int, page: JSON) -> JSON:
         """Return a trace's page with the rank of each chunk in the baseline, and the relevant ones that fell."""
         # None where the baseline did not retrieve it. A chunk that is gone fell if the baseline's verdict was relevant.
         if (pair := self._pair.get(position)) is None:
             return page
-        old, new = (
-            run.results[int(at[pair])] for run, at in ((self.baseline.run, self.pairs.a), (self.after, self.pairs.b))
-        )
-        moves = change_of("scores", old, new, {}).moves
-        before = [int(rank) if rank else None for rank in moves]
+        old, new = self._results(pair)
+        before = _ranks_before(change_of("scores", old, new, {}))
         cards = [{**card, "before": rank} for card, rank in zip(page["chunks"], before, strict=True)]
         fell = [
             {"id": card["id"], "before": card["before"], "rank": card["rank"]}
@@ -307,7 +280,7 @@ class ComparedRuns:
         scores = np.column_stack(self.pairs.values(self.pairs.first.metrics.index(metric)))
         both = scores[~np.isnan(scores).any(axis=1)]
         places, counts = np.unique(both, axis=0, return_counts=True)
-        if len(places) > POINTS:
+        if len(places) > 5_000:
             scores = scores.round(2)
             places, counts = np.unique(both.round(2), axis=0, return_counts=True)
         ids: dict[tuple[float, ...], list[str]] = {tuple(place): [] for place in places.tolist()}
@@ -315,21 +288,13 @@ class ComparedRuns:
             if metric in row.deltas:
                 ids[tuple(scores[self._pair[row.position]].tolist())].append(row.id)
         counted = zip(places.tolist(), counts.tolist(), strict=True)
-        return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:NAMED]} for (a, b), n in counted]
+        return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:200]} for (a, b), n in counted]
 
     def ladder(self, metric: str) -> JSON:
         """Return the differences that are not zero, ascending, with their traces; how many are zero."""
         before, after = self.pairs.values(self.pairs.first.metrics.index(metric))
         moved = [[row.id, row.deltas[metric]] for row in self.rows if abs(row.deltas.get(metric, 0)) > 1e-12]
         return {"list": sorted(moved, key=lambda pair: pair[1]), "zero": int((np.abs(after - before) <= 1e-12).sum())}
-
-
-def change_slices(baseline: Table, candidates: Sequence[Run], moved: Sequence[Moved], by: Sequence[SliceBy]) -> str:
-    """Return how each metric changes from a baseline to each candidate, by slice, as HTML."""
-    kinds = baseline.sliced_by(by)
-    asked = bool(by or baseline.run.manifest.intervals.by)
-    figures = slices_between(candidates, moved, kinds, every=asked) if kinds else []
-    return sections_html(slice_sections(figures, "no change"), SLICES)
 
 
 def difference_data(difference: Difference) -> JSON:

@@ -8,16 +8,72 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.figures import head
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import Table
-from judge_eval.pages.wordcurve import curve_svg
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.safe_text import counted
 from judge_eval.views.blocks import JSON, Sentence
 from judge_eval.views.comparison import CHANGE_WORDS, attribution_sections, curve_sections
-from judge_eval.views.cut_sentences import cuts_notes
+from judge_eval.views.findings import cuts_notes
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import page_html, sections_html
+
+_WIDTH, _HEIGHT, _GAP, _LOW, _LEFT = 560, 180, 26, 70, 34
+
+
+def curve_svg(cuts: CutsFound) -> str:
+    """Draw both means by the words read above the band of their difference, a line at the common budget; or nothing."""
+    points = cuts.curve
+    if len(points) < 2:
+        return ""
+    most = points[-1].words
+
+    def x(words: float) -> float:
+        return round(_LEFT + (_WIDTH - _LEFT - 8) * words / most, 1)
+
+    def high(value: float) -> float:
+        return round(_HEIGHT - (_HEIGHT - 20) * value, 1)
+
+    def low(value: float) -> float:
+        return round(_HEIGHT + _GAP + _LOW / 2 - _LOW / 2 * value, 1)
+
+    xs = [x(point.words) for point in points]
+    bands = [(at, point.interval) for at, point in zip(xs, points, strict=True) if point.interval is not None]
+    edges = [f"{at},{low(ends[1])}" for at, ends in bands] + [f"{at},{low(ends[0])}" for at, ends in reversed(bands)]
+    sides = (-5, 13) if points[-1].baseline >= points[-1].candidate else (13, -5)  # above the upper curve
+    parts = [
+        *(_line(_LEFT, high(value), _WIDTH, high(value), "grid") for value in (0, 0.5, 1)),
+        *(_text(4, high(value) + 4, f"{value:g}") for value in (0, 0.5, 1)),
+        _line(_LEFT, low(0), _WIDTH, low(0), "grid") + _text(4, low(0) + 4, "B − A"),
+        f'<polygon class="band" points="{" ".join(edges)}"/>',
+        _steps(xs, [high(p.baseline) for p in points], "first"),
+        _steps(xs, [high(p.candidate) for p in points], "second"),
+        _steps(xs, [low(p.difference) for p in points], "change"),
+        _text(_WIDTH - 24, high(points[-1].baseline) + sides[0], "A"),
+        _text(_WIDTH - 24, high(points[-1].candidate) + sides[1], "B"),
+        _text(_LEFT, _HEIGHT + 14, "0") + _text(_WIDTH - 34, _HEIGHT + 14, f"{most:,} words", "end"),
+    ]  # fmt: skip
+    if cuts.headline is not None:
+        parts.append(_line(x(cuts.budget), 4, x(cuts.budget), _HEIGHT + _GAP + _LOW, "budget"))
+    label = f"{cuts.curve_of} of A (solid) and B (dashed) by the words read, and their difference with its 95% interval"
+    return (
+        f'<svg class="wordcurve" role="img" aria-label="{label}" viewBox="0 0 {_WIDTH} {_HEIGHT + _GAP + _LOW}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _steps(xs: Sequence[float], ys: Sequence[float], kind: str) -> str:
+    path = f"M{xs[0]} {ys[0]}" + "".join(f"H{x}V{y}" for x, y in zip(xs[1:], ys[1:], strict=True))
+    return f'<path class="{kind}" d="{path}"/>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
 
 
 def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
@@ -39,7 +95,7 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
         "claims": compared.claims,
         "slices": compared.slices(by),
         "whose": sections_html(attribution_sections(record)),
-        "read": "".join(_read(cuts, compared) for cuts in record.cuts) + sections_html(curve_sections(record)),
+        "read": _read(compared) + sections_html(curve_sections(record)),
         "common": record.paired[0],
         "only_a": record.only_baseline[0],
         "only_b": record.only_candidate[0],
@@ -48,10 +104,13 @@ def compare_page(compared: ComparedRuns, by: Sequence[SliceBy] = ()) -> JSON:
     }
 
 
-def _read(cuts: CutsFound, compared: ComparedRuns) -> str:
+def _read(compared: ComparedRuns) -> str:
     """Say what the cuts mean, and draw what was read by the number of words."""
     names = compared.baseline.run.name, compared.candidate.run.name
-    return page_html([Sentence(f"{note}.") for note in cuts_notes(cuts, names)]) + curve_svg(cuts)
+    return "".join(
+        page_html(Sentence(f"{note}.") for note in cuts_notes(cuts, names)) + curve_svg(cuts)
+        for cuts in compared.record.cuts
+    )
 
 
 _COLUMNS = (
@@ -67,11 +126,11 @@ _COLUMNS = (
 def _sentences(compared: ComparedRuns, shown: int, changed: int) -> JSON:
     record = compared.record
     alone = (record.only_baseline[0], "A"), (record.only_candidate[0], "B")
-    missing = ", ".join(f"{_traces(n)} only in {name}" for n, name in alone if n)
+    missing = ", ".join(f"{counted(n, 'trace')} only in {name}" for n, name in alone if n)
     whole = shown == changed
     return {
         "scope": "Differences are B (candidate) minus A (baseline), over "
-        f"{_traces(record.paired[0])} in common{missing and '; '}{missing}.",
+        f"{counted(record.paired[0], 'trace')} in common{missing and '; '}{missing}.",
         "doubt": "A difference in scores may not come from the retriever" if record.differences else "Warnings",
         "sides": "In brackets, “there” is A (the baseline) and “here” is B (the candidate).",
         "columns": _COLUMNS,
@@ -88,10 +147,6 @@ def _sentences(compared: ComparedRuns, shown: int, changed: int) -> JSON:
         "all figures are of all traces.",
         "strips": "Lines join the same chunk: thin if it stayed, dashed if it moved, thick if its verdict flipped.",
     }
-
-
-def _traces(n: int) -> str:
-    return f"{n:,} trace{'' if n == 1 else 's'}"
 
 
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:

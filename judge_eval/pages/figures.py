@@ -6,7 +6,7 @@ from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better
 from judge_eval.safe_text import counted
-from judge_eval.views.blocks import JSON, remarks_data
+from judge_eval.views.blocks import JSON
 from judge_eval.views.run_remarks import remarks_of
 
 UNKNOWN = "–"
@@ -16,24 +16,16 @@ def head(manifest: Manifest) -> JSON:
     """Return the head of a page: the run, its judge, its size and its cost."""
     tally, remarks = manifest.tally, remarks_of(manifest)
     return {
-        "id": manifest.id,
-        "label": manifest.label,
-        "href": manifest.href,
-        "tags": manifest.tags,
-        "status": manifest.status,
+        **manifest.model_dump(include={"id", "label", "href", "tags", "status"}),
+        **tally.model_dump(include={"traces", "verdicts", "failed_traces", "unsupported", "stages"}),
         "created": manifest.created.isoformat(),
-        "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
+        "dataset": manifest.dataset.model_dump(include={"name", "digest"}),
         "model": models_of(manifest),
         "imported": judged_by(manifest) if manifest.imported else None,
         "prompt": prompt_of(manifest),
         "scale": manifest.judge.get("scale"),
-        "traces": tally.traces,
-        "verdicts": tally.verdicts,
         "failed": tally.failed_verdicts,
-        "failed_traces": tally.failed_traces,
-        "unsupported": tally.unsupported,
-        "stages": tally.stages,
-        "remarks": remarks_data(remarks),
+        "remarks": [{"about": r.about, "tone": r.tone, "text": r.text} for r in remarks],
         "cascade": [remark.text for remark in remarks if remark.about == "cascade"],
         "figures": list(_figures(manifest)),
     }

@@ -1,34 +1,28 @@
 """Three runs or more side by side, as the JSON that a page shows: a row a trace, a cell a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.compare.changes import moved_between, numbered, pair_traces
-from judge_eval.compare.compare import scored_by, weigh
-from judge_eval.compare.comparison import Comparison
-from judge_eval.errors import ConfigError, DataError, MetricError
-from judge_eval.pages.compared import change_slices, difference_data
+from judge_eval.compare.changes import numbered, pair_traces
+from judge_eval.errors import ConfigError
+from judge_eval.pages.compared import JoinedRuns, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
-from judge_eval.pages.rows import STRIP, Table, TraceRow, known
-from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
+from judge_eval.pages.rows import STRIP, Table, TraceRow, in_brief, known, sort_known
+from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.views.blocks import JSON
 from judge_eval.views.comparison import best_run_sentence, curve_sections
-from judge_eval.views.cut_sentences import comparison_notes
+from judge_eval.views.findings import comparison_notes
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.page_html import sections_html
 
-FEWEST_RUNS: Final = 3
-MOST_RUNS: Final = 8
-"""Runs that fit side by side."""
 SNIPPET = 300
 """Characters of a chunk that a row shows when it is opened."""
 
@@ -72,57 +66,27 @@ class MatrixRow:
         return {name: getattr(self, name) for name in ("place", "id", "query", "tags", "cells")}
 
 
-@dataclass(eq=False)
-class SeveralRuns:
+class SeveralRuns(JoinedRuns):
     """Three to eight runs side by side, the first being the one that others are compared with.
 
-    They are compared by the first run's metrics, as `compare` does; by those of all where one of them is
-    undefined for a run. Traces that a run has alone have rows of their own, after those of the first run. Of
-    large runs the `most` rows are held in which the runs are furthest apart; None takes all.
+    Traces that a run has alone have rows of their own, after those of the first run. Of large runs the `most`
+    rows are held in which the runs are furthest apart; None takes all.
     """
 
-    tables: Sequence[Table]
-    most: int | None = None
-    names: tuple[str, ...] = field(init=False)
-    """The metrics they are compared by."""
-    record: Comparison = field(init=False)
-    rows: list[MatrixRow] = field(init=False)
-    total: int = field(init=False)
-    """How many traces there are in all runs together."""
-
-    def __post_init__(self) -> None:
-        check_several([table.run.id for table in self.tables])
-        first, *others = self.tables
-        key = first.run.manifest.intervals.cluster
-        names = first.metrics
-        for table in others:
-            names = _shared(table.run, names)
-        self.names = names
-        self.after = [scored_by(table.run, names) for table in self.tables]
-        self._columns = [
-            table.columns.only(names) if run is table.run else verdict_table(run, names, key)
-            for table, run in zip(self.tables, self.after, strict=True)
-        ]
-        self._moved = [
-            moved_between(
-                (first.run, table.run),
-                (self.after[0], self.after[place]),
-                (self._columns[0], self._columns[place]),
-                place,
-            )
-            for place, table in enumerate(others, 1)
-        ]
-        self.record = weigh(first.run, [table.run for table in others], self._moved)
-        self._groups = _grouped(self._columns)
+    def __init__(self, tables: Sequence[Table], most: int | None = None) -> None:
+        check_several([table.run.id for table in tables])
+        super().__init__(tables)
+        self._groups = _grouped(self.columns)
         self.total = len(self._groups)
+        """How many traces there are in all runs together."""
         chosen = np.arange(self.total)
-        if self.most is not None and self.total > self.most:
-            chosen = np.sort(np.argsort(-self._spreads(), kind="stable")[: self.most])
+        if most is not None and self.total > most:
+            chosen = np.sort(np.argsort(-self._spreads(), kind="stable")[:most])
         self.rows = list(self._rows(chosen))
 
     def _scores(self, column: int) -> NDArray[np.float64]:
         scores = np.full(self._groups.shape, np.nan)
-        for run, columns in enumerate(self._columns):
+        for run, columns in enumerate(self.columns):
             there = self._groups[:, run] >= 0
             scores[there, run] = columns.scores[self._groups[there, run], column]
         return scores
@@ -156,11 +120,6 @@ class SeveralRuns:
                 columns=columns,
             )
 
-    def slices(self, by: Sequence[SliceBy] = ()) -> str:
-        """Return how each metric changes from the first run to each other one, by slice, as HTML."""
-        first, *others = self.tables
-        return change_slices(first, [table.run for table in others], self._moved, by)
-
     def in_full(self, place: int) -> JSON:
         """Return what each run says of a trace's chunks; a chunk is the same where title and text are."""
         (page,) = self.all_in_full([place])
@@ -178,37 +137,29 @@ class SeveralRuns:
     def _in_full(self, place: int, at: Sequence[int], results: Sequence[TraceResult | None]) -> JSON:
         first = next(result for result in results if result is not None)
         chunks: dict[tuple[int, int], JSON] = {}
-        for run, (columns, row, result) in enumerate(zip(self._columns, at, results, strict=True)):
+        for run, (columns, row, result) in enumerate(zip(self.columns, at, results, strict=True)):
             if result is None:
                 continue
-            passages = columns.passages[columns.starts[row] : columns.starts[row + 1]].tolist()
-            for key, rank, cell in _said(passages, result):
+            passages = numbered(columns.passages[columns.starts[row] : columns.starts[row + 1]].tolist())
+            ranks = zip(passages, result.trace.chunks, result.outcomes, strict=True)
+            for rank, (key, chunk, outcome) in enumerate(ranks, 1):
                 if key not in chunks:
-                    chunk = result.trace.chunks[rank - 1]
-                    text = " ".join(chunk.text[: 4 * SNIPPET].split())
-                    short = text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
-                    chunks[key] = {"id": chunk.id, "text": short, "first": rank, "cells": [None] * len(results)}
+                    text = in_brief(chunk.text, SNIPPET)
+                    chunks[key] = {"id": chunk.id, "text": text, "first": rank, "cells": [None] * len(results)}
                 chunks[key]["first"] = min(chunks[key]["first"], rank)
-                chunks[key]["cells"][run] = cell
+                why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
+                stage = outcome.stage if outcome.kind == "verdict" else None
+                chunks[key]["cells"][run] = {"rank": rank, "sign": outcome.sign, "reason": why, "stage": stage}
         ordered = sorted(chunks.values(), key=lambda chunk: int(chunk.pop("first")))
         return {"place": place, "reference": first.trace.reference, "chunks": ordered}
 
 
 def check_several(ids: Sequence[str]) -> None:
     """See that so many runs can be held side by side."""
-    if not FEWEST_RUNS <= len(ids) <= MOST_RUNS:
-        raise ConfigError(f"{len(ids)} runs: name {FEWEST_RUNS} to {MOST_RUNS} to see them side by side")
+    if not 3 <= len(ids) <= 8:
+        raise ConfigError(f"{len(ids)} runs: name 3 to 8 to see them side by side")
     if len(set(ids)) < len(ids):
         raise ConfigError("one run is named twice; name each once to see them side by side")
-
-
-def _shared(run: Run, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of some metrics that a run can be compared by: all, else those that it was scored by."""
-    try:
-        scored_by(run, names)
-    except (DataError, MetricError):
-        return tuple(name for name in names if name in run.manifest.metrics)
-    return names
 
 
 def _grouped(columns: Sequence[VerdictTable]) -> NDArray[np.int64]:
@@ -230,14 +181,6 @@ def _grouped(columns: Sequence[VerdictTable]) -> NDArray[np.int64]:
     return np.concatenate(groups)
 
 
-def _said(passages: Sequence[int], result: TraceResult) -> Iterator[tuple[tuple[int, int], int, JSON]]:
-    """Yield each chunk of a result: what stands for it, its rank, what was said of it."""
-    for rank, (key, outcome) in enumerate(zip(numbered(passages), result.outcomes, strict=True), 1):
-        why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
-        stage = outcome.stage if outcome.kind == "verdict" else None
-        yield key, rank, {"rank": rank, "sign": outcome.sign, "reason": why, "stage": stage}
-
-
 def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
     """Return everything of the page of several runs but its rows."""
     record, shown = several.record, len(several.rows)
@@ -254,7 +197,7 @@ def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
                 "less_is_better": less_is_better(name),
                 "runs": [
                     metric_data(name, run.manifest.aggregates.get(name), against.get((name, place)))
-                    for place, run in enumerate(several.after)
+                    for place, run in enumerate(several.scored)
                 ],
             }
             for name in several.names
@@ -269,33 +212,27 @@ def matrix_page(several: SeveralRuns, by: Sequence[SliceBy] = ()) -> JSON:
 
 def find_rows(rows: Sequence[MatrixRow], asked: str) -> list[MatrixRow]:
     """Return the rows in which all words of a filter hold: `tag:x`, `differs`, or text of id or question."""
-    words = asked.lower().split()
-    return [row for row in rows if all(_holds(row, word) for word in words)]
 
+    def holds(row: MatrixRow, word: str) -> bool:
+        if word.startswith("tag:"):
+            return word[4:] in [tag.lower() for tag in row.tags]
+        if word == "differs":
+            return any(row.spread(metric) > 1e-9 for metric in range(len(row.scores)))
+        return word in row.id.lower() or word in row.query.lower()
 
-def _holds(row: MatrixRow, word: str) -> bool:
-    if word.startswith("tag:"):
-        return word[4:] in [tag.lower() for tag in row.tags]
-    if word == "differs":
-        return any(row.spread(metric) > 1e-9 for metric in range(len(row.scores)))
-    return word in row.id.lower() or word in row.query.lower()
+    return [row for row in rows if all(holds(row, word) for word in asked.lower().split())]
 
 
 def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[MatrixRow]:
     """Sort rows; of equals the first run's order stays."""
     # `by` is `order` (the first run's), `apart` (where the runs are furthest apart first), or the place of a
     # run, in which the lowest come first and rows without a value last.
+    if by == "order":
+        return list(rows)
     if by == "apart":
         return sorted(rows, key=lambda row: -row.spread(metric) if row.scores else 0.0)
-    if by.isdigit():
-        run = int(by)
-
-        def place(row: MatrixRow) -> tuple[bool, float]:
-            value = row.scores[metric][run] if row.scores and run < len(row.rows) else None
-            return value is None, value or 0.0
-
-        return sorted(rows, key=place)
-    return list(rows)
+    run = int(by)
+    return sort_known(rows, lambda row: row.scores[metric][run] if row.scores and run < len(row.rows) else None)
 
 
 def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:

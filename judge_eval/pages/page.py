@@ -21,7 +21,7 @@ from judge_eval.llm.cache.store import Store
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.views.blocks import JSON
-from judge_eval.views.page_texts import Text, texts_of
+from judge_eval.views.page_texts import Text, page_texts
 
 STYLES = ("pages.css", "compare.css", "runs.css", "claims.css")
 """The styles of all pages; a later file has the last word."""
@@ -87,8 +87,9 @@ class Page:
 
     def all_texts(self, *, served: bool) -> dict[str, Text]:
         """Return the texts of its scripts by name; a served page may load every script."""
-        scripts = None if served else (name.removesuffix(".js") for name in self._sources())
-        return texts_of(scripts) | dict(self.texts)
+        own = {name.removesuffix(".js") for name in self._sources()}
+        texts = {name: text for name, text in page_texts().items() if served or name.split(".")[0] in own}
+        return texts | dict(self.texts)
 
     def _sources(self) -> dict[str, str]:
         sources: dict[str, str] = {}

@@ -6,14 +6,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval import limits
 from judge_eval.compare.comparison import Change
-from judge_eval.runs.columns.verdict_table import AnyResult, VerdictTable, id_hashes, verdict_table
+from judge_eval.runs.columns.verdict_table import AnyResult, id_hashes, verdict_table
 from judge_eval.runs.folder.labels import Labelled
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -28,6 +28,7 @@ STRIP = 60
 """Ranks that a row shows."""
 
 
+T = TypeVar("T")
 _NO_DELTAS: dict[str, float] = {}
 """Of all rows without a baseline: a dictionary of each would take 64 bytes."""
 
@@ -62,22 +63,14 @@ class TraceRow:
 
     def data(self) -> JSON:
         """Return it as JSON for a page."""
-        return {
-            "position": self.position,
-            "id": self.id,
-            "query": self.query,
+        names = ("position", "id", "query", "scores", "deltas", "tags", "failed", "first", "disagreements")
+        return {name: getattr(self, name) for name in names} | {
             "strip": self.strip[:STRIP],
             "off": self.off[:STRIP],
             "ranks": len(self.strip),
-            "scores": self.scores,
-            "deltas": self.deltas,
             "change": self.change or "",
             "before": self.before and self.before[:STRIP],
             "ranks_before": None if self.before is None else len(self.before),
-            "tags": self.tags,
-            "failed": self.failed,
-            "first": self.first,
-            "disagreements": self.disagreements,
         }
 
 
@@ -101,7 +94,7 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
     return TraceRow(
         position=result.position,
         id=result.trace_id,
-        query=short_query(result.trace.query),
+        query=in_brief(result.trace.query, QUERY),
         strip="".join(outcome.sign for _, outcome in ranks),
         off="".join("1" if agrees(c.label, outcome, scale) is False else "0" for c, outcome in ranks),
         scores=result.scores,
@@ -117,10 +110,17 @@ def known(value: float) -> float | None:
     return None if value != value else value
 
 
-def short_query(query: str) -> str:
-    """Return a question as a row shows it."""
-    text = " ".join(query[: 4 * QUERY].split())
-    return text if len(text) <= QUERY else text[: QUERY - 1] + "…"
+def in_brief(text: str, most: int) -> str:
+    """Return the beginning of a text in one line."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def sort_known(rows: Iterable[T], value: Callable[[T], Any], *, down: bool = False) -> list[T]:
+    """Sort rows by a value; those without one come last, and of equals the order stays."""
+    pairs = [(value(row), row) for row in rows]
+    known = sorted((pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0], reverse=down)
+    return [row for _, row in known] + [row for found, row in pairs if found is None]
 
 
 def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None) -> list[TraceRow]:
@@ -130,26 +130,17 @@ def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str
     # value go last. `first` is the rank of the first relevant chunk and `tags` the alphabet's order; a `-` turns each
     # round. `metric` is what `score` and `change` mean; the first where None.
     name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
-    sign = -1.0 if by.startswith("-") else 1.0
-    if by.endswith("change") and less_is_better(name):
-        sign = -sign
-    values: Mapping[str, Callable[[TraceRow], float | None]] = {
+    down = by.startswith("-") != (by.endswith("change") and less_is_better(name))
+    values: Mapping[str, Callable[[TraceRow], Any]] = {
         "score": lambda row: row.scores.get(name),
         "change": lambda row: row.deltas.get(name),
         "first": lambda row: row.first,
+        "tags": lambda row: row.tags or None,
+        "failed": lambda row: -row.failed,
+        "disagree": lambda row: -row.disagreements,
+        "order": lambda row: row.position,
     }
-    if (value_of := values.get(by.removeprefix("-"))) is not None:
-
-        def place(row: TraceRow) -> tuple[bool, float]:
-            value = value_of(row)
-            return (value is None, 0.0 if value is None else sign * value)
-
-        return sorted(rows, key=place)
-    if by.endswith("tags"):
-        tagged = sorted((row for row in rows if row.tags), key=lambda row: row.tags, reverse=sign < 0)
-        return [*tagged, *(row for row in rows if not row.tags)]
-    most = {"failed": lambda row: -row.failed, "disagree": lambda row: -row.disagreements}
-    return sorted(rows, key=most.get(by, lambda row: row.position))
+    return sort_known(rows, values[by.removeprefix("-")], down=down)
 
 
 LISTED = 1_000
@@ -162,41 +153,34 @@ def lead_first(names: tuple[str, ...]) -> tuple[str, ...]:
     return names if lead is None else (lead, *(name for name in names if name != lead))
 
 
-@dataclass(eq=False)
 class Table:
     """The rows of a run with the columns that its figures are made of.
 
     Ids and questions are kept as the table is read; if it is known already, they are read for the rows alone. A run
     with more than `most` traces has rows of those that need a look first: those without a value, then those with the
-    worst score.
+    worst score. `watch` is called now and then with how many traces were read.
     """
 
-    run: Run
-    most: int | None = None
-    watch: Callable[[int], None] | None = None
-    """Called now and then with how many traces were read."""
-    rows: list[TraceRow] = field(init=False, default_factory=list)
-    places: list[int] = field(init=False, default_factory=list)
+    rows: list[TraceRow]
+    places: list[int]
     """Where each row's trace stands among the results."""
-    columns: VerdictTable = field(init=False)
-    texts: list[tuple[str, str]] = field(init=False, default_factory=list, repr=False)
-    """Ids and questions of all traces, in order; empty if they are not at hand, or the rows hold them."""
-    scale: Scale = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.scale = scale_of(self.run)
-        self.columns = verdict_table(self.run, take=self._take)
-        if not np.array_equal(id_hashes(id_ for id_, _ in self.texts), self.columns.ids):
-            self.texts.clear()
-        if self.most is not None and len(self.columns) > self.most:
+    def __init__(self, run: Run, most: int | None = None, watch: Callable[[int], None] | None = None) -> None:
+        self.run, self.scale = run, scale_of(run)
+        self._watch = watch
+        self._texts: list[tuple[str, str]] = []  # ids and questions of all traces in order, if they are at hand
+        self.columns = verdict_table(run, take=self._take)
+        if not np.array_equal(id_hashes(id_ for id_, _ in self._texts), self.columns.ids):
+            self._texts.clear()
+        if most is not None and len(self.columns) > most:
             scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
             if self.metrics and less_is_better(self.metrics[0]):
                 scores = -scores
             worst = np.where(np.isnan(scores), -np.inf, scores)
-            self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
+            self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[:most].tolist())
             return
         self.take(range(len(self.columns)))
-        self.texts.clear()  # the rows hold them all
+        self._texts.clear()  # the rows hold them all
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -219,11 +203,6 @@ class Table:
         return np.asarray((self.columns.grades >= 0) & (labels >= 0) & (labels <= limits.GRADE))
 
     @property
-    def failed(self) -> NDArray[np.bool_]:
-        """Which chunks were to have a verdict and have none."""
-        return self.columns.failed
-
-    @property
     def off(self) -> NDArray[np.bool_]:
         """Which chunks have a label that disagrees with the verdict on relevance."""
         least = self.scale.relevant
@@ -235,20 +214,18 @@ class Table:
         relevant = self.scale.relevant
         table = [sign_of(grade, grade >= relevant) if grade >= 0 else "!" for grade in range(-128, 128)]
         signs = np.frombuffer("".join(sign[:1] for sign in table).encode(), dtype=np.uint8)
-        drawn = signs[self.columns.grades.astype(np.int64) + 128].tobytes().decode()
-        starts = self.columns.starts
-        return [sys.intern(drawn[starts[place] : starts[place + 1]]) for place in places]
+        return self._signs(signs[self.columns.grades.astype(np.int64) + 128], places)
 
     def take(self, places: Sequence[int]) -> None:
         """Hold the rows of these traces, and no others."""
         self.places = sorted(places)
-        if len(self.texts) == len(self.columns):
-            self.rows = self.rows_of(self.places, (self.texts[place] for place in self.places))
+        if len(self._texts) == len(self.columns):
+            self.rows = self.rows_of(self.places, (self._texts[place] for place in self.places))
             return
         results = self.run.results
         plain = Run(self.run.manifest, results.plain) if isinstance(results, Labelled) else self.run
         asked = plain.questions(np.array(self.places, dtype=np.int64))
-        self.rows = self.rows_of(self.places, ((each.id, short_query(each.query)) for each in asked))
+        self.rows = self.rows_of(self.places, ((each.id, in_brief(each.query, QUERY)) for each in asked))
 
     def with_labels_of(self, run: Run) -> "Table":
         """Return the table of the same run with its later labels, without reading the results again."""
@@ -261,17 +238,18 @@ class Table:
 
     def _take(self, result: AnyResult) -> None:
         """Keep what rows show of a result, while the table is made."""
-        self.texts.append((result.trace_id, short_query(result.trace.query)))
-        if self.watch is not None and len(self.texts) % 1000 == 0:
-            self.watch(len(self.texts))
+        self._texts.append((result.trace_id, in_brief(result.trace.query, QUERY)))
+        if self._watch is not None and len(self._texts) % 1000 == 0:
+            self._watch(len(self._texts))
 
     def rows_of(self, places: Sequence[int], texts: Iterable[tuple[str, str]]) -> list[TraceRow]:
         """Make the rows of some traces, of which `texts` are the ids and questions."""
         table = self.columns
-        failed, scores = table.per_trace(self.failed), table.scores
+        failed, scores = table.per_trace(table.failed), table.scores
         strips, alike = self.strips(places), dict[bytes, dict[str, float | None]]()
         hits = table.grades >= self.scale.relevant
-        off, labelled, hit = (self._signs(chunks, places) for chunks in (self.off, table.labels >= 0, hits))
+        marks = (chunks.astype(np.uint8) + ord("0") for chunks in (self.off, table.labels >= 0, hits))
+        off, labelled, hit = (self._signs(signs, places) for signs in marks)
         return [
             TraceRow(
                 position=int(table.positions[place]),
@@ -292,9 +270,9 @@ class Table:
             )
         ]
 
-    def _signs(self, chunks: NDArray[np.bool_], places: Sequence[int]) -> list[str]:
-        """Return `1` for each chunk of which something holds, else `0`, trace by trace."""
-        drawn, starts = (chunks.astype(np.uint8) + ord("0")).tobytes().decode(), self.columns.starts
+    def _signs(self, signs: NDArray[np.uint8], places: Sequence[int]) -> list[str]:
+        """Return the signs of the chunks, trace by trace; equal texts are one object."""
+        drawn, starts = signs.tobytes().decode(), self.columns.starts
         return [sys.intern(drawn[starts[place] : starts[place + 1]]) for place in places]
 
     def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
@@ -366,18 +344,11 @@ def parse_filter(text: str, metrics: Sequence[str]) -> Filter:
     tests: list[Test] = []
     texts: list[tuple[str, bool]] = []
     for minus, prefix, quoted, bare in _WORD.findall(text):
-        wanted = not minus
-        test = None
-        if prefix.lower() == "tag:":
-            test = _tagged((quoted or bare).lower())
-        elif not prefix and bare and not quoted:
-            test = _FLAGS.get(bare.lower()) or _comparison(bare, metrics)
-        if test is None:
-            word = (prefix + (quoted or bare)).lower()
-            if word:
-                texts.append((word, wanted))
-        else:
-            tests.append(test if wanted else _negated(test))
+        test = _test_of(prefix, quoted, bare, metrics)
+        if test is not None:
+            tests.append(_negated(test) if minus else test)
+        elif word := (prefix + (quoted or bare)).lower():
+            texts.append((word, not minus))
     return Filter(tuple(tests), tuple(texts))
 
 
@@ -388,29 +359,36 @@ _FLAGS: Mapping[str, Test] = {
 }
 
 
-def _tagged(tag: str) -> Test:
-    return lambda row: any(tag == label.lower() for label in row.tags)
-
-
 def _negated(test: Test) -> Test:
     return lambda row: not test(row)
+
+
+def _test_of(prefix: str, quoted: str, bare: str, metrics: Sequence[str]) -> Test | None:
+    word = (quoted or bare).lower()
+    if prefix.lower() == "tag:":
+        return lambda row: any(word == tag.lower() for tag in row.tags)
+    if prefix or quoted:
+        return None
+    return _FLAGS.get(word) or _comparison(word, metrics)
 
 
 def _comparison(word: str, metrics: Sequence[str]) -> Test | None:
     parts = _NUMBER.match(word)
     if not parts:
         return None
-    name, sign, number = parts.group(1).lower(), _COMPARE[parts.group(2)], float(parts.group(3))
-    if name == "delta" and metrics:
-        return lambda row: (value := row.deltas.get(metrics[0])) is not None and sign(value, number)
-    metric = find_metric(name, metrics)
+    name, compare, number = parts[1], _COMPARE[parts[2]], float(parts[3])
+    is_delta = name == "delta" and bool(metrics)
+    metric = metrics[0] if is_delta else _find_metric(name, metrics)
     if metric is None:
         return None
-    return lambda row: (value := row.scores.get(metric)) is not None and sign(value, number)
+
+    def test(row: TraceRow) -> bool:
+        value = (row.deltas if is_delta else row.scores).get(metric)
+        return value is not None and compare(value, number)
+
+    return test
 
 
-def find_metric(name: str, metrics: Sequence[str]) -> str | None:
-    """Find a metric by its name or the beginning of it, whatever the case."""
-    folded = name.lower()
-    exact = [metric for metric in metrics if metric.lower() == folded]
-    return next(iter(exact or [metric for metric in metrics if metric.lower().startswith(folded)]), None)
+def _find_metric(name: str, metrics: Sequence[str]) -> str | None:
+    folded = {metric.lower(): metric for metric in reversed(metrics)}
+    return folded.get(name) or next((metric for metric in metrics if metric.lower().startswith(name)), None)

@@ -30,11 +30,9 @@ from judge_eval.views.blocks import JSON
 from judge_eval.views.comparison import CHANGE_WORDS
 from judge_eval.views.missing import missing_sections
 from judge_eval.views.page_html import page_html, sections_html
-from judge_eval.views.reranker import reranker_sections
-from judge_eval.views.run import claim_blocks
+from judge_eval.views.run import claim_blocks, reranker_sections
 from judge_eval.views.slices import SLICES, slice_sections
 
-BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
 
 
@@ -55,7 +53,11 @@ def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[Sl
     """Return everything of a run's page, compared with a baseline or not, but its rows and traces."""
     pairs = {} if compared is None else compared.metrics
     baseline = None if compared is None else compared.baseline.run.manifest
-    manifest = table.run.manifest
+    manifest, missed = table.run.manifest, missed_claims(table.run.results)
+    parts = {
+        "Missing": sections_html(missing_sections(table.run)),
+        "Reranker": sections_html(reranker_sections(table.run)),
+    }
     return {
         "head": head(manifest),
         "baseline": None if baseline is None else head(baseline),
@@ -64,36 +66,37 @@ def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[Sl
             metric_data(name, manifest.aggregates.get(name), pairs.get(name), manifest.tally.unsupported)
             for name in table.metrics
         ],
-        "histograms": {name: histogram(table, name) for name in table.metrics},
-        "by_tag": {name: by_tag(table, name) for name in table.metrics},
-        "slices": slices(table, by),
-        "agreement": agreement(table, by),
+        "histograms": {name: _histogram(table, name) for name in table.metrics},
+        "by_tag": {name: _by_tag(table, name) for name in table.metrics},
+        "slices": _slices(table, by),
+        "agreement": _agreement(table, by),
         "failures": failed_verdicts(table),
-        "claims": claims(table.run),
-        "parts": parts(table.run),
+        "claims": None
+        if missed is None
+        else {"count": missed.counts.known + missed.counts.unknown, "html": page_html(claim_blocks(missed))},
+        "parts": [{"title": title, "html": html} for title, html in parts.items() if html],
         "words": {} if baseline is None else CHANGE_WORDS,
         "provenance": provenance(manifest),
         "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
     }
 
 
-def estimate_data(estimate: Figure) -> JSON:
-    """Return an estimate as JSON."""
+def _estimate_data(estimate: Figure) -> JSON:
     interval = estimate.interval and [estimate.interval.low, estimate.interval.high]
     return {"value": estimate.value, "interval": interval, "n": estimate.n}
 
 
-def histogram(table: Table, metric: str) -> JSON:
+def _histogram(table: Table, metric: str) -> JSON:
     """Count the traces by score, in 20 bins over [0, 1] (over the scores' range if they go beyond)."""
     scores = table.columns.column(metric)
     values = scores[~np.isnan(scores)]
     span = float(values.min(initial=0.0)), float(values.max(initial=1.0))
-    counts, edges = np.histogram(values, bins=BINS, range=span)
+    counts, edges = np.histogram(values, bins=20, range=span)
     missing = len(table.columns) - int(values.size)
     return {"counts": counts.tolist(), "edges": edges.tolist(), "missing": missing}
 
 
-def by_tag(table: Table, metric: str) -> list[JSON]:
+def _by_tag(table: Table, metric: str) -> list[JSON]:
     """Return the mean of the traces of each tag with its interval and n, the most frequent tag first."""
     known = table.run.manifest.aggregates.get(metric)
     if known is not None and known.tags:
@@ -104,18 +107,19 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
     values, tags = [value for _, value in rows], [row.tags for row, _ in rows]
     estimates = breakdown(values, tags, limits=limits_of(metric, values))
-    return [{"tag": tag, **estimate_data(each)} for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)]
+    return [
+        {"tag": tag, **_estimate_data(each)} for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)
+    ]
 
 
-def slices(table: Table, by: Sequence[SliceBy] = ()) -> JSON:
-    """Return the slices of each metric, as HTML."""
+def _slices(table: Table, by: Sequence[SliceBy] = ()) -> JSON:
     kinds = table.sliced_by(by)
     figures = run_slices(table.run, kinds) if kinds else []
     listed = {name: slice_sections([f for f in figures if f.figure == name]) for name in table.metrics}
     return {name: html for name, sections in listed.items() if (html := sections_html(sections, SLICES))}
 
 
-def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
+def _agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
     """Return the confusion matrix, the figures of agreement by slice too, the disagreements; None without labels."""
     both, columns = table.labelled, table.columns
     if not both.any():
@@ -147,7 +151,7 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
         "categories": list(categories),
         "matrix": tables.sum(axis=0).astype(int).tolist(),
         "figures": [
-            {"name": name, "label": figure_name(name), **estimate_data(figures[name])}
+            {"name": name, "label": figure_name(name), **_estimate_data(figures[name])}
             for name in names
             if name in figures
         ],
@@ -160,23 +164,9 @@ def agreement(table: Table, by: Sequence[SliceBy] = ()) -> JSON | None:
     }
 
 
-def claims(run: Run) -> JSON | None:
-    """Return how many claims the references make, and those that are missed as HTML; None without claims."""
-    missed = missed_claims(run.results)
-    if missed is None:
-        return None
-    return {"count": missed.counts.known + missed.counts.unknown, "html": page_html(claim_blocks(missed))}
-
-
-def parts(run: Run) -> list[JSON]:
-    """Return what only some runs have, each as HTML: a search of a corpus, a reranker."""
-    parted = {"Missing": missing_sections(run), "Reranker": reranker_sections(run)}
-    return [{"title": title, "html": html} for title, sections in parted.items() if (html := sections_html(sections))]
-
-
 def failed_verdicts(table: Table) -> JSON:
     """Return how many verdicts failed, why, and the first of them."""
-    failed = table.failed
+    failed = table.columns.failed
     counts = Counter(WHYS[code] for code in (-1 - table.columns.grades[failed]).tolist())
     listed = [
         {**place, "why": outcome.why, "detail": outcome.detail}

@@ -127,7 +127,7 @@ def make_run_routes(runs: ServedRuns, store: Store | None) -> APIRouter:
         if runs.library.followed(str(run_id)) is not None:
             return answer
         compared, _ = baseline_of(runs.library, str(run_id), baseline)
-        row = None if compared is None else compared.row(result.position)
+        row = None if compared is None else compared.by_position.get(result.position)
         if compared is None or row is None:
             return answer
         return {**answer, "trace": compared.add_ranks_before(result.position, page), "row": row.data()}

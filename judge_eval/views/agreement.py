@@ -12,15 +12,11 @@ from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
-from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
-from judge_eval.views.note_sentences import IN_WORDS, note_sentence, ties_sentence
+from judge_eval.views.blocks import Cell, Sentence, TableBlock, TableColumns, View, columns_of, make_section, make_table
+from judge_eval.views.note_sentences import IN_WORDS, note_lines, ties_sentence
 from judge_eval.views.slices import slice_sections
 from judge_eval.views.tones import Tone
 
-MODERATE: Final = 0.4
-"""The kappa above which agreement is at least moderate."""
-WORST: Final = 10
-"""How many of the traces that differ most are listed."""
 _NAMES: Final = {
     "kappa": "Cohen's kappa",
     "kappa_linear": "kappa, linear weights",
@@ -30,13 +26,7 @@ _NAMES: Final = {
 }
 FEW: Final = 10
 """With fewer traces the sentences say nothing of a judge."""
-WIDE: Final = 0.2
-"""An interval of kappa of this width or more is wide."""
 _DEGREES: Final = ((0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
-_NO_INTERVAL: Final = (
-    "these correlations are of the means over these traces: they are biased downwards by chance, more if the "
-    "systems are close; more traces raise them; there is no interval, because no tested method is valid"
-)
 _FIRST: Final = ("kappa", "accuracy", "precision", "recall", "specificity", "bias")
 _FIRST_GRADED: Final = ("kappa", "precision", "recall", "kappa_quadratic", "accuracy", "bias")
 _MEANINGS: Final[Mapping[str, str]] = {
@@ -70,34 +60,25 @@ def figure_name(name: str) -> str:
 
 def agreement_sentences(result: Agreement) -> dict[str, str]:
     """Say how far the judge can be trusted, what that rests on, and how reliable its probabilities are."""
-    kappa = result.figures[f"kappa_ge{result.relevant}"]
+    kappa, another = result.figures[f"kappa_ge{result.relevant}"], result.another
     units = result.traces if kappa.traces is None else kappa.traces
-    trust = trust_sentence(result.figures, result.relevant, units, another=result.another)
+    trust = trust_sentence(result.figures, result.relevant, units, another=another)
     ranked = None if result.auc is None else result.auc.interval
     if no_better(kappa, 0.0) and result.auc is not None and ranked is not None and ranked[0] > 0.5:
         ranks = f"its probabilities rank relevant chunks higher (AUC {estimated(result.auc)})"
         trust = f"{trust.removesuffix('.')}; {ranks}, so find a threshold with `calibrate`."
-    floor = {}
-    if result.floor is not None:
-        beside = floor_sentence(result.floor)
-        if no_better(result.floor.difference, 0.0) and not no_better(kappa, 0.0):
-            trust = f"{beside} {trust}"
-        else:
-            floor = {"floor_sentence": beside}
-    return {
-        "trust": trust,
-        **floor,
-        "evidence": evidence_sentence(
-            kappa,
-            result.n,
-            result.traces,
-            result.labels,
-            failed=result.failed,
-            unlabelled=0 if result.another else result.unlabelled,
-            another=result.another,
-        ),
-        "certainty": certainty_sentence(result.reliability, another=result.another),
-    }
+    floor = {} if result.floor is None else {"floor_sentence": floor_sentence(result.floor)}
+    if floor and _below_floor(result) and not no_better(kappa, 0.0):
+        trust, floor = f"{floor['floor_sentence']} {trust}", {}
+    unlabelled = 0 if another else result.unlabelled
+    sides = {"failed": result.failed, "unlabelled": unlabelled}
+    evidence = evidence_sentence(kappa, result.n, result.traces, result.labels, **sides, another=another)
+    certainty = certainty_sentence(result.reliability, another=another)
+    return {"trust": trust, **floor, "evidence": evidence, "certainty": certainty}
+
+
+def _below_floor(result: Agreement) -> bool:
+    return result.floor is not None and no_better(result.floor.difference, 0.0)
 
 
 def agreement_data(result: Agreement) -> dict[str, Any]:
@@ -109,55 +90,53 @@ def agreement_view(result: Agreement, *, whole: bool = False) -> View:
     """Build what people read of a judge's agreement with labels."""
     # `whole` adds every figure, the table of grades and the traces that differ most.
     first = None if whole else first_figures(list(result.figures), result.relevant, another=result.another)
-    sentences = agreement_sentences(result)
-    tone = figure_tone(result.figures[f"kappa_ge{result.relevant}"])
-    if result.floor is not None and no_better(result.floor.difference, 0.0):
-        tone = "bad"
-    beside = [Sentence(sentences["floor_sentence"])] if "floor_sentence" in sentences else []
-    first_sentences = [Sentence(sentences["trust"], tone), *beside]
-    figures = figures_table(result.figures, first)
-    trust: tuple[ViewBlock, ...] = (*first_sentences, Sentence(sentences["evidence"]), figures)
-    certainty: list[ViewBlock] = [Sentence(sentences["certainty"])]
-    if result.reliability is not None:
-        certainty += _reliability(result.reliability, whole)
-    notes = list(_notes(result))
-    sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
+    said, notes = agreement_sentences(result), list(_notes(result))
+    tone = "bad" if _below_floor(result) else _figure_tone(result.figures[f"kappa_ge{result.relevant}"])
+    beside = [said["floor_sentence"]] if "floor_sentence" in said else []
+    figures = _figures_table(result.figures, first)
+    certainty = [said["certainty"], *_reliability(result.reliability, whole)]
+    sections = [
+        make_section("runs", f"{result.judge} against {result.labels}"),
+        make_section("trust", Sentence(said["trust"], tone), *beside, said["evidence"], figures),
+    ]
     if result.people:
         people = [*map(people_sentence, result.people)]
         if (alpha := result.people_alpha) is not None:
             on = counted(alpha.n, "chunk")
             people.append(f"all people together: Krippendorff's alpha (ordinal) {alpha.text} on {on}")
-        sections.append(Section("people", tuple(map(Sentence, people))))
+        sections.append(make_section("people", *people))
     slices = slice_sections(result.slices)
     if not whole:
-        return View("agreement", (*sections, Section("certainty", (*certainty, *notes)), *slices))
-    sections += [Section("certainty", tuple(certainty)), Section("grades", (_confusion(result), *notes))]
+        return View("agreement", (*sections, make_section("certainty", *certainty, *notes), *slices))
+    sections += [make_section("certainty", *certainty), make_section("grades", _confusion(result), *notes)]
     if result.worst:
-        head = Sentence("The traces with the largest differences (`show RUN TRACE` shows one):")
-        sections.append(Section("worst", (head, _worst(result))))
-    sections += slices
-    return View("agreement", tuple(sections))
+        head = "The traces with the largest differences (`show RUN TRACE` shows one):"
+        sections.append(make_section("worst", head, _worst(result)))
+    return View("agreement", (*sections, *slices))
 
 
 def raters_view(who: str, figures: Mapping[str, Figure]) -> View:
     """Build what people read of how far several raters, called `who`, agree."""
     alpha = figures["alpha_ordinal"]
     evidence = f"The evidence: {alpha.n:,} chunks of {alpha.traces or 0:,} traces."
-    sentences = Sentence(raters_sentence(figures, f"the {who}"), figure_tone(alpha)), Sentence(evidence)
-    return View("raters", (Section("trust", (*sentences, figures_table(figures))),))
+    sentence = Sentence(_raters_sentence(figures, f"the {who}"), _figure_tone(alpha))
+    return View("raters", (make_section("trust", sentence, evidence, _figures_table(figures)),))
 
 
 def rankings_view(rankings: Rankings) -> View:
     """Build what people read of how judge and labels rank systems."""
     of = f"{len(rankings.systems)} systems on {rankings.traces} labelled traces"
-    evidence = f"The evidence: {rankings.metric} of {of}."
-    first = [Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)]
+    first = [ranking_sentence(rankings.judge, rankings.human), f"The evidence: {rankings.metric} of {of}."]
     if rankings.ties:
-        first.append(Sentence(f"{ties_sentence(rankings.ties)}; traces with such a chunk do not count"))
-    columns: TableColumns = ["system", ("by labels", "number"), ("by the judge", "number")]
+        first.append(f"{ties_sentence(rankings.ties)}; traces with such a chunk do not count")
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
-    systems = make_table("systems", columns, ranked), Sentence(f"note: {_NO_INTERVAL}")
-    return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
+    systems = make_table("systems", ["system", *columns_of("number", "by labels", "by the judge")], ranked)
+    no_interval = (
+        "note: these correlations are of the means over these traces: they are biased downwards by chance, more if the "
+        "systems are close; more traces raise them; there is no interval, because no tested method is valid"
+    )
+    trust = make_section("trust", *first, _figures_table(rankings.figures))
+    return View("rankings", (trust, make_section("systems", systems, no_interval)))
 
 
 def no_better(figure: Figure, than: float) -> bool:
@@ -191,25 +170,24 @@ def estimated(figure: Figure) -> str:
     return f"{figure.value:.2f} (95% interval {low:.2f} to {high:.2f})"
 
 
-def figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
+def _figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
     """List figures; with their meanings, and those alone that have one, if meanings are given."""
     columns: TableColumns = ["figure", ("value", "number"), ("95% interval", "interval")]
-    more: TableColumns = [("n", "count"), ("traces", "count")] if meanings is None else ["meaning"]
+    more: TableColumns = columns_of("count", "n", "traces") if meanings is None else ["meaning"]
     rows = []
     for name in figures if meanings is None else meanings:
         figure = figures[name]
         value = "undefined" if figure.value is None else figure.value
         rest = (figure.n, figure.traces or None) if meanings is None else (meanings[name],)
-        rows.append((name, value, figure.interval, *rest))
+        rows.append((name, value, figure, *rest))
     return make_table("figures", [*columns, *more], rows)
 
 
-def figure_tone(figure: Figure) -> Tone:
-    """Set off what is said of a judge by the low end of its interval: bad if it holds chance."""
+def _figure_tone(figure: Figure) -> Tone:
     if figure.interval is None:
         return "doubtful"
     low = figure.interval[0]
-    return "good" if low > MODERATE else "bad" if low <= 0 else "doubtful"
+    return "good" if low > 0.4 else "bad" if low <= 0 else "doubtful"  # agreement is at least moderate above 0.4
 
 
 def people_sentence(pair: PeopleAgreement) -> str:
@@ -218,39 +196,40 @@ def people_sentence(pair: PeopleAgreement) -> str:
     return f"{' and '.join(pair.people)}: kappa {pair.kappa.text} on {both}"
 
 
-def _notes(result: Agreement) -> Iterator[Sentence]:
-    yield from (Sentence(f"note: {note_sentence(note)}") for note in result.notes)
+def _notes(result: Agreement) -> Iterator[Sentence | str]:
+    yield from note_lines(result.notes)
     if result.floor is not None and result.floor.without:
-        yield Sentence(f"note: the floor says nothing of {counted(result.floor.without, 'labelled chunk')}")
+        yield f"note: the floor says nothing of {counted(result.floor.without, 'labelled chunk')}"
     if result.failed:
         yield Sentence(f"left out: {counted(result.failed, 'labelled chunk')} without a verdict", "doubtful")
     if result.elsewhere:
         yield Sentence(f"{result.elsewhere} labels are for chunks that are not in this run", "doubtful")
 
 
-def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
-    yield figures_table(reliability.figures, None if whole else _MEANINGS_OF_PROBABILITIES)
-    if without := reliability.without:
-        yield Sentence(f"note: {without} labelled chunks have a verdict without a probability and are left out here")
-    if not whole:
+def _reliability(reliability: Reliability | None, whole: bool) -> Iterator[TableBlock | str]:
+    if reliability is None:
         return
-    numbers: TableColumns = [("mean", "number"), ("relevant by labels", "number"), ("95% interval", "interval")]
-    rows = (
-        (f"{b.low:.3f} to {b.high:.3f}", b.probability, b.rate.value, b.rate.interval, b.rate.n, b.rate.traces)
-        for b in reliability.bins
-    )
-    yield make_table("bins", ["probabilities", *numbers, ("n", "count"), ("traces", "count")], rows)
+    yield _figures_table(reliability.figures, None if whole else _MEANINGS_OF_PROBABILITIES)
+    if without := reliability.without:
+        yield f"note: {without} labelled chunks have a verdict without a probability and are left out here"
+    if whole:
+        numbers = columns_of("number", "mean", "relevant by labels")
+        columns: TableColumns = ["probabilities", *numbers, ("95% interval", "interval"), ("n", "count")]
+        rows = (
+            (f"{b.low:.3f} to {b.high:.3f}", b.probability, b.rate, b.rate, b.rate.n, b.rate.traces)
+            for b in reliability.bins
+        )
+        yield make_table("bins", [*columns, ("traces", "count")], rows)
 
 
 def _confusion(result: Agreement) -> TableBlock:
-    counts: TableColumns = [(str(grade), "count") for grade in result.grades]
     by_grade = zip(result.grades, result.confusion, strict=True)
     rows: list[tuple[Cell, ...]] = [(str(grade), *row) for grade, row in by_grade]
-    return make_table("grades", ["judge \\ label", *counts], rows)
+    return make_table("grades", ["judge \\ label", *columns_of("count", *map(str, result.grades))], rows)
 
 
 def _worst(result: Agreement) -> TableBlock:
-    rows = ((d.trace_id, f"{d.unequal} of {d.n}", d.distance, d.bias) for d in result.worst[:WORST])
+    rows = ((d.trace_id, f"{d.unequal} of {d.n}", d.distance, d.bias) for d in result.worst[:10])
     return make_table("worst", ["trace", "differ", ("distance", "number"), ("bias", "signed")], rows)
 
 
@@ -276,7 +255,7 @@ def trust_sentence(figures: Mapping[str, Figure], relevant: int, traces: int, *,
             f"{'them' if another else 'the judge'}: one side gives all chunks the same grade, so agreement "
             "cannot be distinguished from chance."
         )
-    estimate = _spelled(kappa)
+    estimate = f"Cohen's kappa {estimated(kappa)}"
     if kappa.interval is None or traces < FEW:
         basis = f"{estimate} is based on only {counted(traces, 'trace')}"
         return f"It is not known yet how far to trust {'them' if another else 'the judge'}: {basis}."
@@ -291,7 +270,8 @@ def trust_sentence(figures: Mapping[str, Figure], relevant: int, traces: int, *,
     if another:
         limitation = "this does not show which of them is right"
         return f"The two judges agree {_degree(low)} on what is relevant, {estimate}; {limitation}."
-    precision, recall = (_share(figures, name, relevant) for name in ("precision", "recall"))
+    figures_of = [figures.get(f"{name}_ge{relevant}") for name in ("precision", "recall")]
+    precision, recall = (None if f is None or f.value is None else f"{f.value:.0%}" for f in figures_of)
     shares = "it calls nothing relevant"
     if precision is not None:
         shares = f"{precision} of what it calls relevant is relevant"
@@ -317,7 +297,7 @@ def evidence_sentence(
         return evidence + "; label 100 traces or more."
     if kappa.value is not None and kappa.interval is not None:
         low, high = kappa.interval
-        if high - low > WIDE or _degree(low) != _degree(kappa.value):
+        if high - low > 0.2 or _degree(low) != _degree(kappa.value):
             # Without a disagreement the width falls with the number of traces, else with its square root.
             times = 2 if kappa.value == 1 else 4
             more = f"{times * traces:,} traces ({counted(times * chunks, 'label')})"
@@ -349,12 +329,11 @@ def certainty_sentence(probabilities: Reliability | None, *, another: bool = Fal
     return f"{gap}; they are too {'high' if bias.interval[0] > 0 else 'low'}."
 
 
-def raters_sentence(figures: Mapping[str, Figure], who: str) -> str:
-    """Say in one sentence how far several judges agree, by Krippendorff's ordinal alpha."""
+def _raters_sentence(figures: Mapping[str, Figure], who: str) -> str:
     alpha = figures["alpha_ordinal"]
     if alpha.value is None:
         return f"It is not known how far {who} agree: all grades are the same."
-    estimate = _spelled(alpha, "Krippendorff's alpha")
+    estimate = f"Krippendorff's alpha {estimated(alpha)}"
     if alpha.interval is None or alpha.interval[0] <= 0:
         return f"There is no evidence yet that {who} agree more than by chance: {estimate}."
     return f"{who[0].upper()}{who[1:]} agree {_degree(alpha.interval[0])}, {estimate}."
@@ -373,15 +352,6 @@ def ranking_sentence(judge: Sequence[float], human: Sequence[float]) -> str:
 def _degree(low: float) -> str:
     """Say what the low end of an interval of kappa is called, by the words of Landis and Koch (1977)."""
     return next((f"at least {word}" for most, word in _DEGREES if low <= most), "almost perfectly")
-
-
-def _spelled(figure: Figure, name: str = "Cohen's kappa") -> str:
-    return f"{name} {estimated(figure)}"
-
-
-def _share(figures: Mapping[str, Figure], name: str, relevant: int) -> str | None:
-    figure = figures.get(f"{name}_ge{relevant}")
-    return None if figure is None or figure.value is None else f"{figure.value:.0%}"
 
 
 _LEVELS = ("none", "partial", "full")
@@ -406,27 +376,27 @@ def claim_agreement_view(result: ClaimAgreement) -> View:
     """Build what people read: figures of cells, the table of levels, together, and recall."""
     by_level = zip(_LEVELS, result.confusion, strict=True)
     rows: list[tuple[Cell, ...]] = [(f"judge: {name}", *row) for name, row in by_level]
-    counts: TableColumns = [(f"people: {name}", "count") for name in _LEVELS]
+    people = columns_of("count", *(f"people: {name}" for name in _LEVELS))
     evidence = f"The evidence: {counted(result.cells, 'cell')} of {counted(result.traces, 'trace')}."
-    cells: list[Sentence | TableBlock] = [
-        Sentence(evidence, figure_tone(result.figures["kappa"])),
-        figures_table(result.figures, _OF_CELLS),
-        make_table("levels", ["level", *counts], rows),
+    cells: list[Sentence | TableBlock | str] = [
+        Sentence(evidence, _figure_tone(result.figures["kappa"])),
+        _figures_table(result.figures, _OF_CELLS),
+        make_table("levels", ["level", *people], rows),
     ]
     if result.failed:
         cells.append(Sentence(f"{counted(result.failed, 'labelled cell')} without a verdict: in no figure", "doubtful"))
     if result.elsewhere:
-        cells.append(Sentence(f"{result.elsewhere} labels are of traces, chunks or claims that the run does not hold"))
-    sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("cells", tuple(cells))]
+        cells.append(f"{result.elsewhere} labels are of traces, chunks or claims that the run does not hold")
+    sections = [make_section("runs", f"{result.judge} against {result.labels}"), make_section("cells", *cells)]
     if result.together:
-        n = result.together["kappa"].n
-        head = Sentence(f"Together: {counted(n, 'claim')} of which both say whether all chunks cover it.")
-        sections.append(Section("together", (head, figures_table(result.together, _OF_TOGETHER))))
+        claims = counted(result.together["kappa"].n, "claim")
+        head = f"Together: {claims} of which both say whether all chunks cover it."
+        sections.append(make_section("together", head, _figures_table(result.together, _OF_TOGETHER)))
     if (recall := result.recall) is not None:
         order = "undefined" if recall.spearman is None else number(recall.spearman)
         sentence = (
             f"Recall of claims over {recall.difference.n} traces: {number(recall.judge)} by the judge, "
             f"{number(recall.people)} by people; difference {recall.difference.text}; Spearman {order}."
         )
-        sections.append(Section("recall", (Sentence(sentence),)))
+        sections.append(make_section("recall", sentence))
     return View("claim-agreement", tuple(sections))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, Literal, TypeAlias
 
+from judge_eval.stats.figure import Figure
 from judge_eval.views.tones import Tone
 
 JSON: TypeAlias = dict[str, Any]
@@ -139,6 +140,8 @@ class Column:
     """After how many characters a terminal cuts a text."""
     wide: bool = False
     """Whether only media with enough room show it: a terminal does not."""
+    optional: bool = False
+    """Whether it is left out if no row has a value."""
 
 
 ITEM: Final = Column("item")
@@ -164,21 +167,38 @@ class TableBlock:
         return f"... and {self.more:,} more {self.of}".rstrip() if self.more else ""
 
     def cut(self, rows: int) -> TableBlock:
-        """Return the table with fewer rows."""
-        return replace(self, rows=self.rows[:rows], more=self.more + len(self.rows) - rows)
+        """Return the table with so many rows at most."""
+        return replace(self, rows=self.rows[:rows], more=self.more + max(0, len(self.rows) - rows))
 
 
-TableColumns: TypeAlias = list[str | tuple[str, ColumnKind] | Column]
+TableColumns: TypeAlias = Sequence[str | tuple[str, ColumnKind] | Column]
 """The columns of a table: a column of text may be its name alone, one without further options its name and kind."""
+MEAN: Final[TableColumns] = [("mean", "number"), ("95% interval", "interval")]
+DIFFERENCE: Final[TableColumns] = [("difference", "signed"), ("95% interval", "signed interval")]
+
+
+def columns_of(kind: ColumnKind, *names: str) -> TableColumns:
+    """Make columns of one kind."""
+    return [(name, kind) for name in names]
 
 
 def make_table(
-    name: str, columns: TableColumns, rows: Iterable[Sequence[Cell]], more: int = 0, of: str = ""
+    name: str, columns: TableColumns, rows: Iterable[Sequence[Cell | Figure]], more: int = 0, of: str = ""
 ) -> TableBlock:
-    """Make a table."""
+    """Make a table; of a figure its interval stands in columns of intervals, its value in others."""
     pairs = [(column,) if isinstance(column, str) else column for column in columns]
-    named = tuple(pair if isinstance(pair, Column) else Column(*pair) for pair in pairs)
-    return TableBlock(name, named, tuple(map(tuple, rows)), more, of)
+    named = [pair if isinstance(pair, Column) else Column(*pair) for pair in pairs]
+    cells = [tuple(map(_part, named, row)) for row in rows]
+    filled = [any(row[place] not in (None, "") for row in cells) for place in range(len(named))]
+    shown = [place for place, column in enumerate(named) if filled[place] or not column.optional]
+    kept = (tuple(row[place] for place in shown) for row in cells)
+    return TableBlock(name, tuple(named[place] for place in shown), tuple(kept), more, of)
+
+
+def _part(column: Column, cell: Cell | Figure) -> Cell:
+    if isinstance(cell, Figure):
+        return cell.interval if column.kind in ("interval", "signed interval") else cell.value
+    return cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +223,11 @@ class Section:
     """Under which words Markdown folds it away; it is then the part that is cut for want of room."""
 
 
+def make_section(name: str, *blocks: ViewBlock | str, folded: str = "") -> Section:
+    """Make a section; a text alone is a plain sentence."""
+    return Section(name, tuple(Sentence(block) if isinstance(block, str) else block for block in blocks), folded)
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What people read of a thing."""
@@ -222,11 +247,6 @@ class View:
         return [block for block in self.blocks if isinstance(block, Remark)]
 
 
-def remarks_data(remarks: Iterable[Remark]) -> list[JSON]:
-    """Return remarks as values that JSON can hold."""
-    return [{"about": r.about, "tone": r.tone, "text": r.text} for r in remarks]
-
-
 @singledispatch
 def view_of(thing: object) -> View:
     """Return what people read of a thing, as long as fits a notebook; the module of its view registers how."""
@@ -235,7 +255,7 @@ def view_of(thing: object) -> View:
 
 def table_view(columns: TableColumns, rows: Iterable[Sequence[Cell]]) -> View:
     """Build a view of one table."""
-    return View("table", (Section("table", (make_table("table", columns, rows),)),))
+    return View("table", (make_section("table", make_table("table", columns, rows)),))
 
 
 def bare_value(cell: Cell) -> CellValue:

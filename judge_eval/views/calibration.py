@@ -1,11 +1,8 @@
 """What people read of a calibration: the threshold of grades, or the map of probabilities."""
 
-from collections.abc import Sequence
-
-from judge_eval.note import Note
 from judge_eval.study.calibrate import Calibration, FittedProbabilities
-from judge_eval.views.blocks import Section, Sentence, View, make_table
-from judge_eval.views.note_sentences import note_sentence
+from judge_eval.views.blocks import View, columns_of, make_section, make_table
+from judge_eval.views.note_sentences import note_lines
 
 
 def calibration_view(fit: Calibration) -> View:
@@ -13,21 +10,21 @@ def calibration_view(fit: Calibration) -> View:
     threshold = f"grade {fit.threshold:g} (now {fit.current})"
     if fit.of == "probability":
         threshold = f"a probability of {fit.threshold:.4g} (now 0.5)"
-    title = (
+    title = make_section(
+        "title",
         f"{fit.run} against {fit.labels}",
         f"valid only for verdicts {fit.judged_by}" if fit.made_for else fit.judged_by,
         f"relevant from {threshold}, chosen by {fit.objective} on "
         f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:",
     )
     figures = ((name, figure.text) for name, figure in fit.figures.items())
-    table = make_table("figures", ["figure", "held out"], figures)
+    table, notes = make_table("figures", ["figure", "held out"], figures), note_lines(fit.notes)
     if fit.brier is None or fit.brier_constant is None:
-        parts = [Section("figures", (table, *_end(notes=fit.notes)))]
-    else:
-        grades = make_table("grades", ["grade", ("relevance", "number")], fit.relevance.items())
-        brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
-        parts = [Section("figures", (table,)), Section("grades", (grades, *_end(brier, notes=fit.notes)))]
-    return View("calibration", (Section("title", _sentences(title)), *parts))
+        return View("calibration", (title, make_section("figures", table, *notes)))
+    grades = make_table("grades", ["grade", ("relevance", "number")], fit.relevance.items())
+    brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
+    sections = title, make_section("figures", table), make_section("grades", grades, brier, *notes)
+    return View("calibration", sections)
 
 
 def probabilities_view(fit: FittedProbabilities, method: str | None) -> View:
@@ -39,27 +36,16 @@ def probabilities_view(fit: FittedProbabilities, method: str | None) -> View:
     if method is None:
         losses = ", ".join(f"{name} {loss:.4f}" for name, loss in fit.log_losses.items())
         how += f", chosen by the log loss on held-out traces ({losses})"
-    title = (
+    title = make_section(
+        "title",
         f"{calibration.run} against {calibration.labels}",
         f"valid only for verdicts {fit.judged_by}",
         f"{how}; fitted on {calibration.chunks} chunks of {calibration.traces} traces",
     )
     figures = ((name, before.text, fit.after.figures[name].text) for name, before in fit.before.figures.items())
-    gain = Sentence(f"the log loss falls by {mapping.gain.text}")
     compared = make_table("figures", ["held out", "before", "after"], figures)
     points = ((f"{before:.2f}", after) for before, after in fit.curve)
-    curve = make_table("curve", [("probability", "number"), ("becomes", "number")], points)
-    sections = (
-        Section("title", _sentences(title)),
-        Section("figures", (compared, gain)),
-        Section("curve", (curve, *_end(notes=fit.notes))),
-    )
+    curve = make_table("curve", columns_of("number", "probability", "becomes"), points)
+    gain = f"the log loss falls by {mapping.gain.text}"
+    sections = title, make_section("figures", compared, gain), make_section("curve", curve, *note_lines(fit.notes))
     return View("calibration", sections)
-
-
-def _sentences(texts: Sequence[str]) -> tuple[Sentence, ...]:
-    return tuple(Sentence(text) for text in texts)
-
-
-def _end(*texts: str, notes: Sequence[Note]) -> tuple[Sentence, ...]:
-    return _sentences([*texts, *(f"note: {note_sentence(note)}" for note in notes)])

@@ -3,8 +3,8 @@
 from judge_eval.digest import short
 from judge_eval.stats.cascade_threshold import CascadeFit
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage
-from judge_eval.views.blocks import Section, Sentence, View, make_table
-from judge_eval.views.note_sentences import note_sentence
+from judge_eval.views.blocks import Sentence, View, make_section, make_table
+from judge_eval.views.note_sentences import note_lines
 from judge_eval.views.tones import Tone
 
 
@@ -12,13 +12,12 @@ def cascade_view(file: CascadeFile) -> View:
     """Build what people read of a cascade: who judges, the threshold, and what 1,000 verdicts cost."""
     fit = file.fit
     target = f"the labels ({file.labels})" if fit.target == "people" else "the strong judge's answers"
-    title = (
-        Sentence(f"cascade {short(file.digest)}: {_stage(file.cheap)}, then {_stage(file.strong)}"),
-        Sentence(
-            f"fitted on {fit.n} of {file.traces} traces of {file.dataset}, "
-            f"{one_of_clusters(file.clusters, file.cluster)}one random chunk of each (seed {file.seed}); "
-            f"target: {target}, alpha {fit.alpha:g}, confidence {fit.level:g}"
-        ),
+    title = make_section(
+        "title",
+        f"cascade {short(file.digest)}: {_stage(file.cheap)}, then {_stage(file.strong)}",
+        f"fitted on {fit.n} of {file.traces} traces of {file.dataset}, "
+        f"{one_of_clusters(file.clusters, file.cluster)}one random chunk of each (seed {file.seed}); "
+        f"target: {target}, alpha {fit.alpha:g}, confidence {fit.level:g}",
     )
     figures = {
         "answers other than the target's": f"{fit.errors} of {fit.n}",
@@ -46,13 +45,11 @@ def cascade_view(file: CascadeFile) -> View:
     cost = make_table("cost", ["a thousand verdicts", ("tokens", "count"), ("US dollars", "number")], costs)
     tone: Tone = "good" if fit.holds and fit.threshold is not None else "bad"
     sections = (
-        Section("title", title),
-        Section("threshold", (Sentence(_threshold(fit), tone),)),
-        Section("sample", (sample,)),
-        Section("cost", (cost,)),
-        Section(
-            "choice", (Sentence(_choice(file)), *(Sentence(f"note: {note_sentence(note)}") for note in file.notes))
-        ),
+        title,
+        make_section("threshold", Sentence(_threshold(fit), tone)),
+        make_section("sample", sample),
+        make_section("cost", cost),
+        make_section("choice", _choice(file), *note_lines(file.notes)),
     )
     return View("cascade", sections)
 

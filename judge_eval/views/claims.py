@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from judge_eval.runs.folder.judgedclaims import ClaimVerdict, Cover, JudgedClaim
+from judge_eval.safe_text import counted
 
 COVER_WORDS: Final[dict[Cover, str]] = {
     "missing": "not covered",
@@ -53,9 +54,8 @@ def cover_sentence(claims: Sequence[JudgedClaim]) -> str:
     if not claims:
         return "the reference makes no claim"
     counts = Counter(claim.cover for claim in claims)
-    others = [f"{counts[cover]} {word}" for cover, word in COVER_WORDS.items() if cover != "covered"]
-    parts = [f"{counts['covered']} of {len(claims)} claim{'s' if len(claims) != 1 else ''} covered"]
-    return "; ".join(parts + [text for text in others if not text.startswith("0 ")])
+    others = [f"{counts[cover]} {word}" for cover, word in COVER_WORDS.items() if cover != "covered" and counts[cover]]
+    return "; ".join([f"{counts['covered']} of {counted(len(claims), 'claim')} covered", *others])
 
 
 def claims_in_words(claims: Sequence[JudgedClaim]) -> list[str]:

@@ -1,6 +1,6 @@
 """What people read of a comparison: all its sentences, remarks and tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pydantic_core import to_json
@@ -8,28 +8,21 @@ from pydantic_core import to_json
 from judge_eval.compare.comparison import Change, Check, Checks, ClaimChange, Comparison, Difference, TraceChange, Way
 from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.safe_text import counted
+from judge_eval.views import blocks
 from judge_eval.views.blocks import (
-    Bullets,
-    Cell,
+    DIFFERENCE,
     Column,
-    Headline,
-    Link,
-    Mark,
     Remark,
     Section,
     Sentence,
-    Strip,
-    TableBlock,
     TableColumns,
     Toned,
     View,
-    ViewBlock,
+    make_section,
     make_table,
-    view_of,
 )
 from judge_eval.views.claims import vital_word
-from judge_eval.views.cut_sentences import comparison_notes
-from judge_eval.views.findings import claims_sentences, headlines, without_opening
+from judge_eval.views.findings import claims_sentences, comparison_notes, headlines, without_opening
 from judge_eval.views.gate_sentences import check_sentence
 from judge_eval.views.note_sentences import notes_of_runs
 from judge_eval.views.slices import slice_sections
@@ -41,8 +34,6 @@ NOTEBOOK_TRACES = 20
 """How many changed traces a notebook lists of each candidate."""
 REPORT_TRACES = 50
 """How many changed traces Markdown lists of each candidate, if there is room."""
-CURVE_WORDS: Final = (250, 500, 1000, 2000)
-"""At which numbers of words a table says what was read, beside the common budget."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
     "retrieval": "retrieval changed",
     "verdicts": "verdict flipped",
@@ -50,40 +41,38 @@ CHANGE_WORDS: Final[dict[Change, str]] = {
     "claims": "claim won or lost",
     "scores": "only the scores changed",
 }
-NEUTRAL: Final = "\u26aa"
-"""The mark, a white circle, of a limit that is undecided and passes with a warning."""
 _WAYS: Final[dict[Way, Tone]] = {"better": "good", "worse": "bad", "unsure": "plain"}
+RUN: Final = Column("run", optional=True)
+"""Which candidate a row is of, if there are several."""
 _SIGNS: Final[dict[str, Tone]] = {"+": "good", ".": "quiet", "!": "bad"}
 
 
 def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View:
     """Build what people read of a comparison, with so many changed traces and claims a candidate."""
-    return View(
-        "comparison",
-        (
-            Section("title", tuple(_opening(comparison))),
-            Section("differences", (differences_table(comparison),)),
-            *curve_sections(comparison),
-            *attribution_sections(comparison),
-            *slice_sections(comparison.slices, "no change"),
-            *_pairs(comparison),
-            *_claims(comparison, claims),
-            *_changes(comparison, traces),
-        ),
+    sections = (
+        make_section("title", *_opening(comparison)),
+        make_section("differences", differences_table(comparison)),
+        *curve_sections(comparison),
+        *attribution_sections(comparison),
+        *slice_sections(comparison.slices, "no change"),
+        *_pairs(comparison),
+        *_claims(comparison, claims),
+        *_changes(comparison, traces),
     )
+    return View("comparison", sections)
 
 
-@view_of.register
+@blocks.view_of.register
 def notebook_comparison(comparison: Comparison) -> View:
     """Build what a notebook shows of a comparison: what was found, and the gate if there is one."""
     shown = comparison_view(comparison, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES)
-    return gate_view(comparison.checks, shown.sections)
+    return View("gate", with_gate(comparison.checks, shown.sections))
 
 
-@view_of.register
+@blocks.view_of.register
 def notebook_checks(checks: Checks) -> View:
     """Build what a notebook shows of the checks of a gate."""
-    return gate_view(checks) if checks else View("gate", (Section("gate", (Sentence("no limit"),)),))
+    return View("gate", with_gate(checks, ()) or (make_section("gate", "no limit"),))
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -95,13 +84,10 @@ def comparison_json(comparison: Comparison) -> str:
     return to_json(data, indent=2).decode()
 
 
-def _opening(c: Comparison) -> Iterator[ViewBlock]:
-    names: list[Link] = []
-    for run in c.runs[1:]:
-        names += [Link(", ")] if names else []
-        names.append(Link(run.name, run.href))
-    baseline = (Link(" against "), Link(c.baseline.name, c.baseline.href), Link(" (baseline)"))
-    yield Headline((*names, *baseline), "### ")
+def _opening(c: Comparison) -> Iterator[blocks.ViewBlock]:
+    names = [link for run in c.runs[1:] for link in (blocks.Link(", "), blocks.Link(run.name, run.href))][1:]
+    baseline = (blocks.Link(" against "), blocks.Link(c.baseline.name, c.baseline.href), blocks.Link(" (baseline)"))
+    yield blocks.Headline((*names, *baseline), "### ")
     if (ranking := best_run_sentence(c)) is not None:
         yield Sentence(ranking, "strong")
     yield from (Sentence(sentence, "strong") for sentence in headlines(c))
@@ -144,66 +130,62 @@ def remarks_on(c: Comparison) -> Iterator[Remark]:
     yield from (Remark("note", note, "plain", "note") for note in comparison_notes(c))
 
 
-def differences_table(c: Comparison) -> TableBlock:
+def differences_table(c: Comparison) -> blocks.TableBlock:
     """List the means of every metric, what they differ by, and what that shows."""
-    several = len(c.runs) > 2
-    columns: TableColumns = ["run"] if several else []
-    columns += ["metric", ("baseline", "number"), ("candidate", "number"), ("difference", "signed")]
-    columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), ("dz", "effect"), ("win/tie/loss", "counts")]
-    columns += [("n", "count"), "shown"]
-    unclear = any(_can_show(d) for d in c.differences)
-    columns += [("can show", "share")] if unclear else []
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[blocks.Cell, ...]] = []
     for d in c.differences:
-        means = (d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval)
-        least = (_can_show(d),) if unclear else ()
-        row = (d.metric, *means, d.p_holm, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n, finding_words(d), *least)
-        rows.append((c.runs[d.candidate].name, *row) if several else row)
+        means = d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval
+        least = d.detectable if d.finding == "unclear" and not d.clear else None  # that these traces can show
+        shown = f"{d.wins}/{d.ties}/{d.losses}", d.n, finding_words(d), least
+        rows.append((_candidate(c, d.candidate), d.metric, *means, d.p_holm, d.dz, *shown))
     for cuts in c.cuts:
         for metric, values in cuts.by_chunks.items():
-            who = (c.runs[cuts.candidate].name,) if several else ()
-            rows.append((*who, metric, *(values or (None, None)), *(None,) * (8 if unclear else 7)))
+            rows.append((_candidate(c, cuts.candidate), metric, *(values or (None, None)), *(None,) * 8))
+    columns: TableColumns = [
+        *(RUN, "metric", ("baseline", "number"), ("candidate", "number"), *DIFFERENCE, ("p (Holm)", "p")),
+        *(("dz", "effect"), ("win/tie/loss", "counts"), ("n", "count"), "shown"),
+        Column("can show", "share", optional=True),
+    ]
     return make_table("differences", columns, rows)
+
+
+def _candidate(c: Comparison, place: int) -> str:
+    """Name a candidate, if there are several."""
+    return c.runs[place].name if len(c.runs) > 2 else ""
 
 
 def curve_sections(c: Comparison) -> Iterator[Section]:
     """List what both runs read within some numbers of words, where they are compared in words."""
+    columns: TableColumns = [
+        ("words read", "count"),
+        *blocks.columns_of("number", "baseline", "candidate"),
+        *DIFFERENCE,
+    ]
     for cuts in c.cuts:
-        budgets = {*CURVE_WORDS} | ({cuts.budget} if cuts.headline else set())
-        columns: TableColumns = [("words read", "count"), ("baseline", "number"), ("candidate", "number")]
-        columns += [("difference", "signed"), ("95% interval", "signed interval")]
-        rows: list[tuple[Cell, ...]] = [
-            (point.words, point.baseline, point.candidate, point.difference, point.interval)
-            for point in cuts.curve
-            if point.words in budgets
-        ]
-        if rows:
-            who = f"{c.runs[cuts.candidate].name}: " if len(c.runs) > 2 else ""
-            title = f"{who}{cuts.curve_of} by the words read, with the evidence of both"
-            yield Section("words read", (Sentence(title), make_table("words read", columns, rows)))
-
-
-def _can_show(d: Difference) -> float | None:
-    """Return the least difference that these traces can show, of one that is not shown."""
-    return d.detectable if d.finding == "unclear" and not d.clear else None
+        budgets = {250, 500, 1000, 2000} | ({cuts.budget} if cuts.headline else set())
+        points = [point for point in cuts.curve if point.words in budgets]
+        if points:
+            rows = ((p.words, p.baseline, p.candidate, p.difference, p.interval) for p in points)
+            who = _candidate(c, cuts.candidate)
+            title = f"{who}{who and ': '}{cuts.curve_of} by the words read, with the evidence of both"
+            yield make_section("words read", title, make_table("words read", columns, rows))
 
 
 def attribution_sections(c: Comparison) -> Iterator[Section]:
     """List of each difference what retrieval and what the judge contributes; nothing if one judge judged all."""
     if not c.attributions:
         return
-    several = len(c.runs) > 2
-    columns: TableColumns = ["run"] if several else []
-    columns += ["whose change", ("difference", "signed")]
-    for side in ("by retrieval", "by the judge"):
-        columns += [(side, "signed"), ("95% interval", "signed interval")]
-    columns.append(("both verdicts", "share"))
-    rows: list[tuple[Cell, ...]] = []
-    for a in c.attributions:
-        sides: list[Cell] = []
-        for part in (a.retrieval, a.judge):
-            sides += [part.value, part.interval]
-        rows.append((*((c.runs[a.candidate].name,) if several else ()), a.metric, a.difference, *sides, a.shared))
+    columns: TableColumns = [
+        *(RUN, "whose change", ("difference", "signed"), ("by retrieval", "signed"), DIFFERENCE[1]),
+        *(("by the judge", "signed"), DIFFERENCE[1], ("both verdicts", "share")),
+    ]
+    rows = (
+        (
+            *(_candidate(c, a.candidate), a.metric, a.difference, a.retrieval.value, a.retrieval.interval),
+            *(a.judge.value, a.judge.interval, a.shared),
+        )
+        for a in c.attributions
+    )
     remark = Remark(
         "note",
         "the intervals also hold if chunks of one run alone are less often relevant, and flip half to twice as often; "
@@ -212,34 +194,33 @@ def attribution_sections(c: Comparison) -> Iterator[Section]:
         "note",
     )
     wide = any(part.wide for a in c.attributions for part in (a.retrieval, a.judge))
-    yield Section("whose change", (make_table("whose change", columns, rows), *((remark,) if wide else ())))
+    yield make_section("whose change", make_table("whose change", columns, rows), *((remark,) if wide else ()))
 
 
 def _pairs(c: Comparison) -> Iterator[Section]:
     if c.pairs:
         columns: TableColumns = ["metric", "all pairs", ("difference", "signed"), ("p (Holm)", "p")]
-        names = [run.name for run in c.runs]
-        rows = tuple((p.metric, f"{names[p.second]} - {names[p.first]}", p.difference, p.p) for p in c.pairs)
-        yield Section("pairs", (make_table("all pairs", columns, rows),))
+        rows = [(p.metric, f"{c.runs[p.second].name} - {c.runs[p.first].name}", p.difference, p.p) for p in c.pairs]
+        yield make_section("pairs", make_table("all pairs", columns, rows))
 
 
 def _claims(c: Comparison, most: int) -> Iterator[Section]:
     for moved, sentence in zip(c.claims, claims_sentences(c), strict=True):
         table = moved_claims_table(moved.changes[:most], moved.lost + moved.won)
-        yield Section("claims", (Sentence(sentence), *((table,) if table.rows or table.more else ())))
+        yield make_section("claims", sentence, *((table,) if table.rows or table.more else ()))
 
 
-def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock:
+def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> blocks.TableBlock:
     """List claims that were won or lost, of so many in total."""
     by_words = any(claim.read is not None for claim in changes)
     sides: TableColumns = ["read before", "read after"] if by_words else [("before", "strip"), ("after", "strip")]
-    columns: TableColumns = ["what", "kind", *sides]
-    columns += [Column("claim", cut=80), "trace", Column("question", wide=True)]
+    claim_columns = Column("claim", cut=80), "trace", Column("question", wide=True)
+    columns: TableColumns = ["what", "kind", *sides, *claim_columns]
     rows = tuple(
         (
             Toned(claim.kind, "bad" if claim.kind == "lost" else "good"),
             vital_word(claim.vital),
-            *(map(_place_read, claim.read) if claim.read is not None else map(_signs, (claim.before, claim.after))),
+            *(map(_signs, (claim.before, claim.after)) if claim.read is None else map(_place_read, claim.read)),
             *(claim.text, claim.trace_id, claim.query),
         )
         for claim in changes
@@ -247,41 +228,29 @@ def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock
     return make_table("moved claims", columns, rows, max(0, total - len(rows)))
 
 
-def _place_read(words: int | None) -> str:
-    return "never" if words is None else f"at word {words:,}"
-
-
 def _changes(c: Comparison, most: int) -> Iterator[Section]:
     metrics = list(dict.fromkeys(d.metric for d in c.differences))[:3]
-    for place in range(1, len(c.runs)):
-        name, counts = c.runs[place].name, c.changed[place - 1]
+    columns: TableColumns = [
+        *("trace", "what", ("before", "strip"), ("after", "strip"), *blocks.columns_of("signed", *metrics)),
+        *(Column("query", cut=50), Column("searched", cut=100, optional=True)),
+    ]
+    for place, (run, counts) in enumerate(zip(c.runs[1:], c.changed, strict=True), 1):
         if not counts:
-            yield Section("changes", (Sentence(f"{name}: no trace changed"),))
+            yield make_section("changes", f"{run.name}: no trace changed")
             continue
         total = sum(counts.values())
         kinds = ", ".join(f"{CHANGE_WORDS[kind]}: {n}" for kind, n in sorted(counts.items()))
-        traces = [trace for trace in c.traces if trace.candidate == place][:most]
-        table = _changed(traces, metrics, total)
-        sentence = f"{name}: {counted(total, 'trace')} changed ({kinds})"
-        yield Section("changes", (Sentence(sentence), table), counted(total, "changed trace"))
-
-
-def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> TableBlock:
-    columns: TableColumns = ["trace", "what", ("before", "strip"), ("after", "strip")]
-    traces = list(traces)
-    searched = any(change.searched for change in traces)
-    columns += [*((name, "signed") for name in metrics), Column("query", cut=50)]
-    columns += [Column("searched", cut=100)] if searched else []
-    rows = tuple(
-        (
-            *(change.trace_id, change_in_words(change), _strip(change.before), _strip(change.after, change.moves)),
-            *(change.differences.get(name) for name in metrics),
-            change.query,
-            *([" / ".join(change.searched or ())] if searched else []),
-        )
-        for change in traces
-    )
-    return make_table("changed traces", columns, rows, total - len(rows))
+        rows = [
+            (
+                *(change.trace_id, change_in_words(change), _strip(change.before), _strip(change.after, change.moves)),
+                *(change.differences.get(name) for name in metrics),
+                *(change.query, " / ".join(change.searched or ())),
+            )
+            for change in [trace for trace in c.traces if trace.candidate == place][:most]
+        ]
+        sentence = f"{run.name}: {counted(total, 'trace')} changed ({kinds})"
+        table = make_table("changed traces", columns, rows, total - len(rows))
+        yield make_section("changes", sentence, table, folded=counted(total, "changed trace"))
 
 
 def finding_words(d: Difference) -> str:
@@ -301,19 +270,6 @@ def change_in_words(change: TraceChange) -> str:
     return ", ".join(parts)
 
 
-def gate_section(checks: Sequence[Check]) -> Section:
-    """Say of each limit whether it was kept, and which traces lost most, after a sentence on the whole gate."""
-    items = [
-        Toned(
-            f"{NEUTRAL} {line}" if check.warns and not place else line,
-            "plain" if place or check.outcome == "passed" else "strong",
-        )
-        for check in checks
-        for place, line in enumerate(check_lines(check))
-    ]
-    return Section("gate", (Sentence(gate_title(checks), "strong"), Bullets(tuple(items))))
-
-
 def gate_title(checks: Sequence[Check]) -> str:
     """Say whether a gate passed, and how many limits failed or are undecided."""
     failed = sum(not check.passed for check in checks)
@@ -328,14 +284,17 @@ def with_gate(checks: Sequence[Check], sections: Sequence[Section]) -> tuple[Sec
     """Add what became of the limits to what is read: a gate that failed or warns stands first, another last."""
     if not checks:
         return tuple(sections)
-    gate = (gate_section(checks),)
+    items = [
+        Toned(
+            f"\u26aa {line}" if check.warns and not place else line,  # undecided, and passes with a warning
+            "plain" if place or check.outcome == "passed" else "strong",
+        )
+        for check in checks
+        for place, line in enumerate(check_lines(check))
+    ]
+    gate = make_section("gate", Sentence(gate_title(checks), "strong"), blocks.Bullets(tuple(items)))
     quiet = all(check.passed and not check.warns for check in checks)
-    return (*sections, *gate) if quiet else (*gate, *sections)
-
-
-def gate_view(checks: Sequence[Check], sections: Sequence[Section] = ()) -> View:
-    """Build what people read of a gate, with what else is read."""
-    return View("gate", with_gate(checks, sections))
+    return (*sections, gate) if quiet else (gate, *sections)
 
 
 def check_lines(check: Check) -> list[str]:
@@ -350,11 +309,15 @@ def check_lines(check: Check) -> list[str]:
     return lines
 
 
-def _signs(signs: str) -> Strip:
-    return Strip(tuple(Mark(sign) for sign in signs))
+def _place_read(words: int | None) -> str:
+    return "never" if words is None else f"at word {words:,}"
 
 
-def _strip(signs: str, moves: tuple[str, ...] | None = None) -> Strip:
+def _signs(signs: str) -> blocks.Strip:
+    return blocks.Strip(tuple(blocks.Mark(sign) for sign in signs))
+
+
+def _strip(signs: str, moves: tuple[str, ...] | None = None) -> blocks.Strip:
     """Draw a retrieval; of a candidate each mark says at which rank its chunk stood in the baseline."""
     marks = []
     for rank, sign in enumerate(signs, 1):
@@ -362,5 +325,5 @@ def _strip(signs: str, moves: tuple[str, ...] | None = None) -> Strip:
         if moves is not None:
             was = moves[rank - 1]
             title, moved = f"{title}, was {was}" if was else f"{title}, new", was != str(rank)
-        marks.append(Mark(sign, _SIGNS.get(sign, "good"), title, moved))
-    return Strip(tuple(marks))
+        marks.append(blocks.Mark(sign, _SIGNS.get(sign, "good"), title, moved))
+    return blocks.Strip(tuple(marks))

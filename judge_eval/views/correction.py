@@ -1,49 +1,40 @@
 """What people read of means that were corrected by labels."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from judge_eval.safe_text import interval, number
 from judge_eval.stats import CorrectedRate
 from judge_eval.study.correct import Corrected, Correction
 from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
-from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
-from judge_eval.views.note_sentences import note_sentence
-
-_SLIGHT = 0.0005
-"""A difference that four decimals hardly show."""
+from judge_eval.views.blocks import Sentence, TableColumns, View, columns_of, make_section, make_table
+from judge_eval.views.note_sentences import note_lines
 
 
 def correction_view(corrected: Correction) -> View:
     """Build the table of corrected means, what each number shows, warnings and notes."""
-    names = ("judge alone", "labels alone", "weight of the judge")
-    numbers: TableColumns = [("corrected", "number"), ("95% interval", "interval")]
-    numbers += [*((name, "number") for name in names), ("labelled", "count"), ("worth", "count")]
+    means = corrected.means.values()
     rows = (
         (
             *(mean.metric, mean.value, mean.interval, mean.judge_only, mean.labels_only),
             *("" if mean.chunks else f"{mean.power:.2f}", mean.n_labelled, worth(mean.effective_n, mean.chunks)),
         )
-        for mean in corrected.means.values()
+        for mean in means
     )
-    explained = [(f"What this shows about {m.metric}:", explain_mean(m), m.warnings) for m in corrected.means.values()]
+    names = columns_of("number", "judge alone", "labels alone", "weight of the judge")
+    counts = columns_of("count", "labelled", "worth")
+    columns: TableColumns = ["metric", ("corrected", "number"), ("95% interval", "interval"), *names, *counts]
+    parts = [[f"What this shows about {mean.metric}:", *explain_mean(mean)] for mean in means]
+    warnings = [warning for mean in means for warning in mean.warnings]
     if (rate := corrected.rate) is not None:
-        explained.append(("And about the share of relevant chunks:", explain_rate(rate), rate.warnings))
-    warnings = dict.fromkeys(warning for *_, each in explained for warning in each)
-    sections = [
-        Section("title", (Sentence(f"{corrected.run}, corrected by {corrected.labels}"),)),
-        Section("means", (make_table("means", ["metric", *numbers], rows),)),
-        *(
-            Section("explanation", (Sentence(head), *(Sentence(f"- {each}") for each in sentences)))
-            for head, sentences, _ in explained
-        ),
-    ]
-    end = (
-        *(Sentence(f"warning: {warning}", "doubtful") for warning in warnings),
-        *(Sentence(f"note: {note_sentence(note)}") for note in corrected.notes),
-    )
-    last = replace(sections[-1], blocks=(*sections[-1].blocks, *end))
-    return View("correction", (*sections[:-1], last))
+        parts.append(["And about the share of relevant chunks:", *_explain_rate(rate)])
+        warnings += rate.warnings
+    doubts = [Sentence(f"warning: {warning}", "doubtful") for warning in dict.fromkeys(warnings)]
+    end: list[Sentence | str] = [*doubts, *note_lines(corrected.notes)]
+    means_table = make_section("means", make_table("means", columns, rows))
+    explained = [make_section("explanation", head, *(f"- {line}" for line in lines)) for head, *lines in parts]
+    *first, last = means_table, *explained
+    title = make_section("title", f"{corrected.run}, corrected by {corrected.labels}")
+    return View("correction", (title, *first, make_section(last.name, *last.blocks, *end)))
 
 
 _WAYS = {
@@ -77,41 +68,30 @@ def worth(effective_n: float | None, chunks: int = 0) -> str:
 def explain_mean(m: Corrected) -> list[str]:
     """Explain a corrected mean: a sentence a number."""
     span = f" (95% interval {interval(m.interval)})" if m.interval else ""
-    if m.chunks:
-        return _explain_chunks(m, span)
+    of = f"of {m.chunks:,} chunks in {m.n_labelled:,} traces" if m.chunks else ""
+    alone = f"the mean of the {m.n_labelled:,} labelled traces"
     sentences = [
         f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
-        "from their labels and the judge together",
+        f"from their labels {of}{of and ' '}and the judge together",
         f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
-        f"labels alone {number(m.labels_only)}: the mean of the {m.n_labelled:,} labelled traces, without the judge",
-        f"weight of the judge {m.power:.2f}: how far its verdicts move the estimate, from 0 (the labels "
-        "alone count) to 1 (its verdicts count in full)",
+        f"labels alone {number(m.labels_only)}: {'the same from the labelled chunks' if m.chunks else alone}, without "
+        "the judge",
     ]
-    if m.effective_n is not None:
+    if not m.chunks:
         sentences.append(
-            f"worth {worth(m.effective_n)}: as sure as {m.effective_n:.0f} traces labelled by people without "
-            f"a judge; {m.n_labelled:,} were labelled, so the judge {_gained(m.effective_n, m.n_labelled)}"
+            f"weight of the judge {m.power:.2f}: how far its verdicts move the estimate, from 0 (the labels "
+            "alone count) to 1 (its verdicts count in full)"
+        )
+    if m.effective_n is not None:
+        sure, by = f"{m.effective_n:.0f} traces labelled by people", m.chunks or m.n_labelled
+        sentences.append(
+            f"worth {worth(m.effective_n, m.chunks)}: as sure as {'that many labelled chunks' if m.chunks else sure} "
+            f"without a judge; {by:,} were labelled, so the judge {_gained(m.effective_n, by)}"
         )
     return sentences
 
 
-def _explain_chunks(m: Corrected, span: str) -> list[str]:
-    sentences = [
-        f"corrected {number(m.value)}{span}: what people would find as the mean of all traces, estimated "
-        f"from their labels of {m.chunks:,} chunks in {m.n_labelled:,} traces and the judge together",
-        f"judge alone {number(m.judge_only)}: the mean of its verdicts, {_off(m.judge_only, m.value)}",
-        f"labels alone {number(m.labels_only)}: the same from the labelled chunks, without the judge",
-    ]
-    if m.effective_n is not None:
-        sentences.append(
-            f"worth {worth(m.effective_n, m.chunks)}: as sure as that many labelled chunks without a judge; "
-            f"{m.chunks:,} were labelled, so the judge {_gained(m.effective_n, m.chunks)}"
-        )
-    return sentences
-
-
-def explain_rate(rate: CorrectedRate) -> list[str]:
-    """Explain the share of relevant chunks: a sentence a number."""
+def _explain_rate(rate: CorrectedRate) -> list[str]:
     accepted, rejected = (f"{100 * share:.0f}" for share in (rate.sensitivity, rate.specificity))
     span = f" (95% interval {interval(rate.interval)})" if rate.interval else ""
     return [
@@ -126,7 +106,7 @@ def explain_rate(rate: CorrectedRate) -> list[str]:
 
 def _off(judge: float, corrected: float) -> str:
     gap = judge - corrected
-    if abs(gap) < _SLIGHT:
+    if abs(gap) < 0.0005:  # four decimals hardly show it
         return "as good as the corrected one"
     return f"{abs(gap):.4f} {'above' if gap > 0 else 'below'} the corrected one"
 

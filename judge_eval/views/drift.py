@@ -2,7 +2,7 @@
 
 from judge_eval.compare.drift import Drift
 from judge_eval.safe_text import counted
-from judge_eval.views.blocks import Section, Sentence, View, ViewBlock
+from judge_eval.views.blocks import Sentence, View, make_section
 from judge_eval.views.comparison import differences_table, remarks_on
 
 
@@ -17,9 +17,9 @@ def drift_view(drift: Drift, alpha: float = 0.05) -> View:
         f"p = {drift.p:.2g} by an exact sign-flip test over {counted(drift.replies, 'reply', 'replies')}, "
         f"{drift.leaning:,} of which lean one way"
     )
-    first = Sentence(f"{'drifted' if drifted else 'no drift seen'}: {flips}", "bad" if drifted else "good")
-    lines = [first, Sentence(f"{test}.")]
+    lines = [Sentence(f"{'drifted' if drifted else 'no drift seen'}: {flips}", "bad" if drifted else "good")]
+    lines.append(Sentence(f"{test}."))
     if drift.failed:
         lines.append(Sentence(f"left out: {counted(drift.failed, 'chunk')} without a verdict", "doubtful"))
-    means: tuple[ViewBlock, ...] = (differences_table(drift.comparison), *remarks_on(drift.comparison))
-    return View("drift", (Section("verdict", tuple(lines)), Section("means", means)))
+    means = make_section("means", differences_table(drift.comparison), *remarks_on(drift.comparison))
+    return View("drift", (make_section("verdict", *lines), means))

@@ -2,11 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from judge_eval.compare.changes import words_metric
-from judge_eval.compare.comparison import Attribution, ClaimsMoved, Comparison, Opening, WordingSplit
+from judge_eval.compare.comparison import (
+    Attribution,
+    ClaimsMoved,
+    Comparison,
+    CutsFound,
+    Difference,
+    Opening,
+    WordingSplit,
+)
+from judge_eval.metrics import parse_metric
 from judge_eval.note import Note
+from judge_eval.runs.folder.validation import VALIDATION
 from judge_eval.safe_text import counted, signed_pair
-from judge_eval.views.cut_sentences import cut_differently, evidence_words, not_said, same_text_words
+from judge_eval.spelling import option
 from judge_eval.views.note_sentences import notes_of_runs
 
 
@@ -15,7 +27,7 @@ def headlines(c: Comparison) -> list[str]:
     names = [run.name for run in c.runs]
     several = len(names) > 2
     sentences = [
-        f"{names[cuts.candidate]}: " * several + not_said(cuts)
+        f"{names[cuts.candidate]}: " * several + _not_said(cuts)
         for cuts in c.cuts
         if cuts.differ and cuts.headline is None
     ]
@@ -27,7 +39,7 @@ def headlines(c: Comparison) -> list[str]:
     sentences += notes_of_runs(c, without_opening(c))
     leads = {opening.metric for opening in c.openings}
     lost = [each for each in c.wordings if each.metric in leads and each.other + each.every > 0]
-    return sentences + [wording_sentence(each, names) for each in lost]
+    return sentences + [_wording_sentence(each, names) for each in lost]
 
 
 def without_opening(c: Comparison) -> list[Note]:
@@ -39,7 +51,7 @@ def without_opening(c: Comparison) -> list[Note]:
 def opening_sentence(c: Comparison, opening: Opening, who: str, *, several: bool = False) -> str:
     """Say whether a candidate is better or worse; `who` is its name, said in each sentence if there are several."""
     cuts = c.cuts_of(opening.candidate)
-    begin = f"{cut_differently(cuts)}: " if cuts is not None and cuts.differ else ""
+    begin = f"{_cut_differently(cuts)}: " if cuts is not None and cuts.differ else ""
     if opening.finding in ("worse", "better"):
         begin += f"{who} {'scores' if opening.another_judge else 'is'} {opening.finding}: "
     elif several:
@@ -54,9 +66,9 @@ def _shown(c: Comparison, opening: Opening) -> str:
     words = None if cuts is None or d.metric not in cuts.alone else cuts
     seen = counted(d.n, "question")
     if opening.finding == "same":
-        end = "" if words is None else same_text_words(words, c.paired[opening.candidate - 1])
+        end = "" if words is None else _same_text_words(words, c.paired[opening.candidate - 1])
         return f"no difference: {d.metric} is the same on {'all ' if d.n > 1 else ''}{seen}{end}"
-    size = f"{d.metric} {signed_pair(d.difference, d.interval)}" + ("" if words is None else evidence_words(words, d))
+    size = f"{d.metric} {signed_pair(d.difference, d.interval)}" + ("" if words is None else _evidence_words(words, d))
     undecided = d.n - d.wins - d.ties - d.losses
     unknown = f"; failed verdicts leave {undecided} open" if undecided else ""
     unknown += f"; {d.n_excluded} others have no value" if d.n_excluded else ""
@@ -136,8 +148,7 @@ def moved_claims_sentence(moved: ClaimsMoved) -> str:
     notes = [f"{moved.unknown:,} unknown in one run"] if moved.unknown else []
     notes += [f"{moved.unpaired:,} in only one run"] if moved.unpaired else []
     if moved.not_judged:
-        traces = "1 trace" if moved.not_judged == 1 else f"{moved.not_judged:,} traces"
-        notes.append(f"{traces} not judged by claims in one run")
+        notes.append(f"{counted(moved.not_judged, 'trace')} not judged by claims in one run")
     return "; ".join([sentence, *notes])
 
 
@@ -165,8 +176,7 @@ def _together(comparison: Comparison, candidate: int, what: str, words: int, cou
     )
 
 
-def wording_sentence(split: WordingSplit, names: Sequence[str]) -> str:
-    """Say what a split means; `names` are those of the runs, the baseline's first."""
+def _wording_sentence(split: WordingSplit, names: Sequence[str]) -> str:
     parts = []
     for each in split.against:
         gained = counted(each.questions_more, "question")
@@ -185,3 +195,113 @@ def wording_sentence(split: WordingSplit, names: Sequence[str]) -> str:
 
 def _ends(interval: tuple[float, float] | None) -> str:
     return "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+
+
+def comparison_notes(c: Comparison) -> tuple[str, ...]:
+    """Say what differs as it should, and what the cuts mean for the comparison."""
+    several, notes = len(c.runs) > 2, [*notes_of_runs(c, c.notes)]
+    for cuts in c.cuts:
+        names = c.baseline.name, c.runs[cuts.candidate].name
+        notes += [f"{names[1]}: " * several + note for note in cuts_notes(cuts, names)]
+    for d in c.differences:
+        its = c.cuts_of(d.candidate)
+        if its is not None and d.metric == its.headline and (end := _no_longer(its, d)) is not None:
+            notes.append(end)
+    return tuple(notes)
+
+
+def _no_longer(cuts: CutsFound, d: Difference) -> str | None:
+    """Say from how many words on a difference that is shown is shown no longer; None if it stays, or is not shown."""
+    metric = words_metric(d.metric)
+    if not d.clear or metric is None or metric.words is None:
+        return None
+    for point in cuts.curve:
+        if point.words > metric.words and point.interval is not None and point.interval[0] <= 0 <= point.interval[1]:
+            return f"from {point.words:,} words on the difference is no longer shown (intervals of single points)"
+    return None
+
+
+def _cut_differently(cuts: CutsFound) -> str:
+    first, second = (f"{words:.0f}" for words in cuts.median_words)
+    share = f"{100 * (cuts.share or 0):.{0 if cuts.share == 1 else 1}f}%"
+    return (
+        f"the documents are cut differently (median {first} and {second} words; {share} of the text that both "
+        "retrieved lies in other chunks)"
+    )
+
+
+def _evidence_words(cuts: CutsFound, d: Difference) -> str:
+    words = f" with the evidence of both ({d.candidate_mean:.3f} from {d.baseline_mean:.3f}"
+    alone = cuts.alone.get(d.metric)
+    return words + (")" if alone is None else f"; alone {alone[1]:.3f} from {alone[0]:.3f})")
+
+
+def _same_text_words(cuts: CutsFound, n: int) -> str:
+    if cuts.same_text < n:
+        return ""
+    return "; the text is the same, word by word" + (", only cut otherwise" if cuts.differ else "")
+
+
+def cuts_notes(cuts: CutsFound, names: tuple[str, str]) -> list[str]:
+    """Say what the cuts mean for the comparison, of runs with these names."""
+    if not cuts.differ:
+        if cuts.reached is not None:
+            return _overlaps(cuts, names)
+        first, second = (f"{words:.0f}" for words in cuts.median_words)
+        return [
+            f"the documents may be cut differently (median {first} and {second} words), and the runs share too little "
+            f"text to tell; if they are, compare by {option('metrics', 'HitRate@Bw')}, B words"
+        ]
+    notes = []
+    if cuts.by_chunks:
+        counting = ", ".join(cuts.by_chunks)
+        several = len(cuts.by_chunks) > 1
+        notes.append(
+            f"{counting} {'count' if several else 'counts'} chunks and {'rise' if several else 'rises'} with their "
+            "length: not compared"
+        )
+    if cuts.headline is None:
+        return [*notes, *_overlaps(cuts, names)]
+    if cuts.reached is not None and cuts.budget:
+        shorter = int(np.argmin(cuts.reached))
+        notes.append(
+            f"{names[shorter]} has {cuts.reached[shorter]:,} words in 90% of the questions, so nothing is said beyond "
+            f"{cuts.budget:,}; retrieve deeper to ask for more"
+        )
+    if cuts.validated is None:
+        notes.append(f"{VALIDATION} beside the runs is not a table of validate-judge")
+    # Differences between cuts are then biased by .01 to .06.
+    if cuts.false_support is not None and cuts.false_support[0] > 0.02 * cuts.false_support[1]:
+        wrong, every = cuts.false_support
+        where = f"on {', '.join(cuts.validated)} " if cuts.validated else ""
+        notes.append(
+            f"{where}the judge found {wrong:,} of {every:,} chunks relevant that people found irrelevant: false "
+            "support pulls the difference towards 0 and, if short chunks get more chances, towards short chunks, "
+            "the more so the more words are read; the interval does not cover that, so name a small number of words"
+        )
+    notes += [
+        f"{share:.0%} of the supporting verdicts of {name} quote no words, so that their whole chunks are evidence: "
+        "the difference may be .1 off"
+        for name, share in zip(names, cuts.unquoted or (), strict=False)
+        if share > 0.5  # differences of five cuts were then up to .1 off
+    ]
+    if not parse_metric(cuts.headline).spec.claims:
+        notes.append(f"{option('mode', 'claims')} would say how much of the reference is found")
+    return [*notes, *_overlaps(cuts, names)]
+
+
+def _not_said(cuts: CutsFound) -> str:
+    if not cuts.quoted:
+        why = "a judge quotes no words, so that evidence cannot be placed (differences would be up to .4 off)"
+    else:
+        why = "too few words were retrieved"
+    return f"{_cut_differently(cuts)}: which run is better is not said, since {why}"
+
+
+def _overlaps(cuts: CutsFound, names: Sequence[str]) -> list[str]:
+    shares = zip(names, cuts.repeated or (), strict=False)
+    return [
+        f"{share:.0%} of the words of {name} repeat words further up in the list (overlapping chunks)"
+        for name, share in shares
+        if share > 0.05
+    ]

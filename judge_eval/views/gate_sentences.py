@@ -21,7 +21,7 @@ def check_sentence(check: Check) -> str:
     if isinstance(basis, Aggregate):
         return _of_mean(check, basis)
     if isinstance(basis, CutsFound):
-        sentence = f"{check.metric} counts chunks, and {gate_advice(basis)}"
+        sentence = f"{check.metric} counts chunks, and {_gate_advice(basis)}"
     else:
         sentence = _of_drop(check, basis) if isinstance(basis, LimitedDrop) else _of_slices(check, basis)
     return f"{sentence} (against {check.baseline})"
@@ -180,8 +180,7 @@ def _slice_name(d: SliceDifference) -> str:
     return f"{d.by} {d.name} ({counted(d.n, 'question')})"
 
 
-def gate_advice(cuts: CutsFound) -> str:
-    """Say which metric to limit if the cuts differ."""
+def _gate_advice(cuts: CutsFound) -> str:
     instead = cuts.headline or f"{'ClaimRecall' if cuts.alone else 'HitRate'}@Bw, with a cutoff of B words"
     every = counted(cuts.recut + cuts.same, "chunk")
     return f"{cuts.recut:,} of {every} that share text are cut differently; limit {instead} instead"

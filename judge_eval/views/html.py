@@ -17,8 +17,7 @@ def html_of(view: blocks.View) -> str:
     return "<div>" + "".join(_block(block) for block in view.blocks) + "</div>"
 
 
-def squares_of(strip: blocks.Strip) -> str:
-    """Draw a square a rank, with what a pointer on it shows."""
+def _squares_of(strip: blocks.Strip) -> str:
     return "".join(map(_square, strip.marks)) or str(strip)
 
 
@@ -49,7 +48,7 @@ def _block(block: blocks.ViewBlock) -> str:
 
 def _piece(piece: blocks.Toned | blocks.Strip | str) -> str:
     if isinstance(piece, blocks.Strip):
-        return squares_of(piece)
+        return _squares_of(piece)
     text = escape(str(blocks.bare_value(piece)))
     if isinstance(piece, blocks.Toned) and piece.tone == "evidence":
         return f"<mark>{text}</mark>"
@@ -68,7 +67,7 @@ def _table(table: blocks.TableBlock) -> str:
 def _cell(column: blocks.Column, cell: blocks.Cell) -> str:
     value = blocks.bare_value(cell)
     if isinstance(value, blocks.Strip):
-        return f"<td>{squares_of(value)}</td>"
+        return f"<td>{_squares_of(value)}</td>"
     return f"<td{_side(column)}>{_text(column, cell)}</td>"
 
 

@@ -3,9 +3,6 @@
 from judge_eval.safe_text import markdown, shortened, web_address
 from judge_eval.views import blocks
 
-MOST_TEXT = 200
-"""After how many characters a text of a table is cut."""
-
 
 def markdown_of(view: blocks.View, room: int | None = None) -> str:
     """Write a view, its blocks set off by empty lines, in at most `room` characters."""
@@ -79,7 +76,7 @@ def _cell(column: blocks.Column, cell: blocks.Cell) -> str:
         return f"`{str(value)[:40]}`" if value.marks else markdown(str(value))
     text = blocks.cell_text(column.kind, value)
     if column.kind == "text":
-        text = markdown(text if column is blocks.ITEM else shortened(text, MOST_TEXT))
+        text = markdown(text if column is blocks.ITEM else shortened(text, 200))
     return (
         f"**{text}**"
         if text and isinstance(cell, blocks.Toned) and cell.tone in ("strong", "bad", "evidence")

@@ -8,12 +8,11 @@ from typing import Final
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import counted, shortened
 from judge_eval.study.missing import MissingReport, missing_report
-from judge_eval.views.blocks import Column, IdList, Remark, Section, Sentence, TableColumns, View, ViewBlock, make_table
+from judge_eval.views import blocks
+from judge_eval.views.blocks import Column, IdList, Section, TableColumns, View, make_section, make_table
 
 SHOWN: Final = 50
 """How many accepted chunks are listed, and how many questions without one."""
-WEAK: Final = 0.8
-"""If the search finds a smaller share of what the retriever found, it is called weak."""
 
 
 def missing_sections(run: Run) -> tuple[Section, ...]:
@@ -25,27 +24,21 @@ def missing_view(report: MissingReport) -> View:
     """Build what people read: what was accepted and must be read, what the rest shows, and how good the search is."""
     accepted = [(question, chunk) for question in report.questions for chunk in question.accepted]
     nothing = [question for question in report.questions if not question.accepted]
-    blocks: list[ViewBlock] = [*map(Sentence, _sentences(report)), *_checks(report)]
+    parts: list[blocks.ViewBlock | str] = [*_sentences(report), *_checks(report)]
     if accepted:
         quote = Column("quote" if all(chunk.quote for _, chunk in accepted) else "quote or text", cut=70)
-        rows = [
-            (IdList((question.trace_id,)), c.rank, shortened(c.quote or c.text, 200), c.chunk_id, c.label)
-            for question, c in accepted[:SHOWN]
-        ]
         columns: TableColumns = ["question", ("BM25 rank", "count"), quote, "chunk", ("label", "count")]
-        blocks.append(make_table("accepted chunks", columns, rows, len(accepted) - len(rows), "accepted chunks"))
+        found = (
+            (IdList((question.trace_id,)), c.rank, shortened(c.quote or c.text, 200), c.chunk_id, c.label)
+            for question, c in accepted
+        )
+        parts.append(make_table("accepted chunks", columns, found, of="accepted chunks").cut(SHOWN))
     if nothing:
         columns = ["nothing accepted", Column("query", cut=70), ("looked at", "count"), ("failed", "count")]
-        blocks.append(
-            make_table(
-                "nothing accepted",
-                columns,
-                [(IdList((q.trace_id,)), shortened(q.query, 200), q.looked_at, q.failed) for q in nothing[:SHOWN]],
-                max(0, len(nothing) - SHOWN),
-                "questions without an accepted chunk",
-            )
-        )
-    return View("missing", (Section("missing", tuple(blocks)),))
+        lost = ((IdList((q.trace_id,)), shortened(q.query, 200), q.looked_at, q.failed) for q in nothing)
+        of = "questions without an accepted chunk"
+        parts.append(make_table("nothing accepted", columns, lost, of=of).cut(SHOWN))
+    return View("missing", (make_section("missing", *parts),))
 
 
 def _sentences(r: MissingReport) -> Iterator[str]:
@@ -71,24 +64,25 @@ def _searched(r: MissingReport) -> str:
     s = r.search
     if s.references == s.drawn:
         return "question and reference"
-    return (
-        f"the question, and the reference of {s.references:,} of {s.drawn:,}" if s.references else "the question alone"
-    )
+    part = f"the question, and the reference of {s.references:,} of {s.drawn:,}"
+    return part if s.references else "the question alone"
 
 
-def _checks(r: MissingReport) -> Iterator[ViewBlock]:
+def _checks(r: MissingReport) -> Iterator[blocks.Remark | str]:
     s = r.search
     if s.answered:
         share = s.answered_found / s.answered
         which = "the one answered question" if s.answered == 1 else f"the {s.answered:,} answered questions"
         sentence = f"the same search finds {share:.0%} of {which}"
-        if share < WEAK:
-            yield Remark("weak search", f"{sentence}: this search is weak here, or the corpus is not the retriever's")
+        if share < 0.8:
+            yield blocks.Remark(
+                "weak search", f"{sentence}: this search is weak here, or the corpus is not the retriever's"
+            )
         else:
-            yield Sentence(f"{sentence.capitalize()}.")
+            yield f"{sentence.capitalize()}."
     if s.references < s.drawn:
         text = "without a reference: the question alone is searched, which finds much less"
-        yield Remark("no references", f"{counted(s.drawn - s.references, 'question')} {text}")
+        yield blocks.Remark("no references", f"{counted(s.drawn - s.references, 'question')} {text}")
     if s.open:
         text = "with a failed verdict and nothing relevant were left out: resume"
-        yield Remark("open questions", f"{counted(s.open, 'question')} {text} {s.name}")
+        yield blocks.Remark("open questions", f"{counted(s.open, 'question')} {text} {s.name}")

@@ -28,6 +28,11 @@ def note_sentence(note: Note) -> str:
     )
 
 
+def note_lines(notes: Iterable[Note]) -> list[str]:
+    """Say what a reader should know of a result, a line a note."""
+    return [f"note: {note_sentence(note)}" for note in notes]
+
+
 def notes_of_runs(c: Comparison, notes: Iterable[Note]) -> tuple[str, ...]:
     """Say what a reader should know of a comparison; the same of several candidates once, after their names."""
     about: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
 """Blocks as the HTML of the pages, whose styles say how they look: all text is escaped, and nothing in it runs."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 from typing import Final
@@ -16,8 +16,6 @@ _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2
 """Signs that would change how the text around them reads, or that cannot be seen."""
 _MARKS: Final = {"+": ("✓", "yes"), "~": ("~", "some"), "x": ("×", "against"), ".": ("·", "no"), "!": ("!", "failed")}
 _MEANINGS: Final = {CLAIM_SIGNS[verdict]: words for verdict, words in SAID_WORDS.items()}
-_RIGHT: Final[frozenset[blocks.ColumnKind]] = frozenset({"number", "share", "count", "signed", "p"})
-_BAR = "█"
 
 
 def page_html(shown: Iterable[blocks.ViewBlock], label: str = "", heading: str = "h3") -> str:
@@ -45,19 +43,20 @@ def _block(block: blocks.ViewBlock, label: str, heading: str) -> str:
 
 
 def _table(table: blocks.TableBlock, label: str) -> str:
-    sides = [" class=right" if column.kind in _RIGHT else "" for column in table.columns]
-    names = zip(table.columns, sides, strict=True)
-    head = "".join(f"<th scope=col{side}>{_text(column.name)}</th>" for column, side in names)
-    rows = "".join(f"<tr>{_row(table.columns, row, sides)}</tr>" for row in table.rows)
+    head = "".join(f"<th scope=col{_side(column)}>{_text(column.name)}</th>" for column in table.columns)
+    rows = "".join(f"<tr>{''.join(map(_data, table.columns, row))}</tr>" for row in table.rows)
     region = f'<div class=scroll tabindex=0 role=region aria-label="{_plain(label)}">'
     more = f"<p class=note>{with_code(_text(table.rest))}</p>" if table.rest else ""
     grid = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f"<div class=claimlist>{region}{grid}</div>{more}</div>"
 
 
-def _row(columns: Sequence[blocks.Column], row: Sequence[blocks.Cell], sides: Sequence[str]) -> str:
-    cells = zip(columns, row, sides, strict=True)
-    return "".join(f"<td{side}>{_cell(column, cell)}</td>" for column, cell, side in cells)
+def _data(column: blocks.Column, cell: blocks.Cell) -> str:
+    return f"<td{_side(column)}>{_cell(column, cell)}</td>"
+
+
+def _side(column: blocks.Column) -> str:
+    return " class=right" if column.kind in ("number", "share", "count", "signed", "p") else ""
 
 
 def _cell(column: blocks.Column, cell: blocks.Cell) -> str:
@@ -72,28 +71,24 @@ def _cell(column: blocks.Column, cell: blocks.Cell) -> str:
         return _strip(cell)
     if isinstance(cell, blocks.IdList):
         return ", ".join(map(_trace, cell.ids))
-    if isinstance(cell, str) and cell.startswith(_BAR):  # the number stands beside it
+    if isinstance(cell, str) and cell.startswith("█"):  # a bar; the number stands beside it
         return f"<span class=bar aria-hidden=true>{'<i></i>' * len(cell)}</span>"
     if column.kind in ("interval", "signed interval"):
         return f"<span class=whole>{_interval(column.kind, cell)}</span>"
-    return _value(column, cell)
+    if isinstance(cell, str):
+        name = re.sub(r"\W+", "-", column.name, flags=re.ASCII)
+        return f"<span class=column-{name} dir=auto>{_text(cell)}</span>"
+    if isinstance(cell, tuple) or column.kind not in ("number", "share", "signed", "p"):
+        return _text(blocks.cell_text(column.kind, cell))
+    if cell is None:
+        return "–"
+    if column.kind == "p" and cell < 0.001:
+        return "&lt;0.001"
+    return _signed(cell) if column.kind == "signed" else _rounded(cell)
 
 
 def _trace(name: str) -> str:
     return f'<a href="#{quote(name, safe="!~*()")}"><bdi dir=auto>{_text(name)}</bdi></a>'
-
-
-def _value(column: blocks.Column, value: blocks.CellValue) -> str:
-    if isinstance(value, str):
-        name = re.sub(r"\W+", "-", column.name, flags=re.ASCII)
-        return f"<span class=column-{name} dir=auto>{_text(value)}</span>"
-    if isinstance(value, tuple) or column.kind not in ("number", "share", "signed", "p"):
-        return _text(blocks.cell_text(column.kind, value))
-    if value is None or isinstance(value, blocks.Strip | blocks.IdList):
-        return "–"
-    if column.kind == "p" and value < 0.001:
-        return "&lt;0.001"
-    return _signed(value) if column.kind == "signed" else _rounded(value)
 
 
 def _interval(kind: blocks.ColumnKind, value: blocks.CellValue) -> str:

@@ -1,7 +1,7 @@
 """The texts of the pages' scripts, by script and name: the scripts only put values into their places."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TypeAlias
@@ -24,9 +24,3 @@ def page_texts() -> Mapping[str, Text]:
         texts[f"claims.said{CLAIM_SIGNS[sign]}"] = words
         texts[f"claims.cell{CLAIM_SIGNS[sign]}"] = f"Rank {{rank}}{'' if sign else ' has'} {words}"
     return texts
-
-
-def texts_of(scripts: Iterable[str] | None = None) -> dict[str, Text]:
-    """Return the texts of some scripts by name; None takes all."""
-    wanted = None if scripts is None else set(scripts)
-    return {name: text for name, text in page_texts().items() if wanted is None or name.split(".")[0] in wanted}

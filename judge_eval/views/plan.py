@@ -41,7 +41,7 @@ def stage_lines(stack: Stack, stage: Stage, plan: Plan) -> Iterator[str]:
     """Say what the calls to one model of a cascade would take."""
     yield f"{stage}: {plan.calls} calls, {plan.hits} answered without a call"
     if plan.calls:
-        yield f"  {stage_cost(stack, stage, plan)}"
+        yield f"  {calls_cost(stack.part(stage), plan)}"
 
 
 def escalation_lines(stack: Stack, stage: Stage, plan: Plan, share: float | None) -> Iterator[str]:
@@ -57,12 +57,7 @@ def escalation_lines(stack: Stack, stage: Stage, plan: Plan, share: float | None
     else:
         yield f"{stage}: from 0 to {plan.calls} calls; the cheap judge decides how much is escalated"
     if plan.calls:
-        yield f"  if everything is escalated: {stage_cost(stack, stage, plan)}"
-
-
-def stage_cost(stack: Stack, stage: Stage, plan: Plan) -> str:
-    """Say what the calls to one model of a cascade would cost, in tokens and in money."""
-    return calls_cost(stack.part(stage), plan)
+        yield f"  if everything is escalated: {calls_cost(stack.part(stage), plan)}"
 
 
 def calls_cost(stack: Stack, plan: Plan) -> str:

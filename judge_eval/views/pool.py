@@ -7,51 +7,35 @@ from judge_eval.pools.joining import SETTLED
 from judge_eval.pools.scoring import Added, PoolReport
 from judge_eval.safe_text import counted, signed_pair
 from judge_eval.stats.figure import Figure
-from judge_eval.views.blocks import (
-    Cell,
-    Column,
-    Headline,
-    Link,
-    Remark,
-    Section,
-    Sentence,
-    TableBlock,
-    TableColumns,
-    View,
-    ViewBlock,
-    make_table,
-)
+from judge_eval.views import blocks
+from judge_eval.views.blocks import MEAN, Column, Sentence, TableColumns, View, columns_of, make_section, make_table
 from judge_eval.views.note_sentences import IN_WORDS, note_sentence
 from judge_eval.views.run import of_pool
 
 BAR = 30
 """How long the longest bar is."""
-MOST_SETS = 20
-"""How many sets of runs that found the same are listed, those of most chunks first."""
 
 
 def pool_view(report: PoolReport) -> View:
     """Build what people read of a pool."""
-    return View(
-        "pool",
-        (
-            Section("title", tuple(_opening(report))),
-            *_added(report.added),
-            Section("scores", (_scores(report),)),
-            Section("misses", (Sentence(missed_by(report)), _systems(report))),
-            Section("remarks", tuple(_remarks(report))),
-        ),
+    sections = (
+        make_section("title", *_opening(report)),
+        *_added(report.added),
+        make_section("scores", _scores(report)),
+        make_section("misses", _missed_by(report), _systems(report)),
+        make_section("remarks", *_remarks(report)),
     )
+    return View("pool", sections)
 
 
-def _opening(report: PoolReport) -> Iterator[ViewBlock]:
+def _opening(report: PoolReport) -> Iterator[blocks.ViewBlock | str]:
     names = ", ".join(each.system.name for each in report.systems)
-    yield Headline((Link(f"Pool of {counted(len(report.systems), 'run')}: {names}"),), "## ")
+    yield blocks.Headline((blocks.Link(f"Pool of {counted(len(report.systems), 'run')}: {names}"),), "## ")
     deep = "all ranks" if report.depth is None else f"depth {report.depth}"
     chunks, questions = counted(report.chunks, "chunk"), counted(report.questions, "question")
     if report.added is not None:
         yield Sentence(f"{added_sentence(report.added)}.", "strong")
-    yield Sentence(f"{questions}, {chunks} ({deep}), {report.judged:,} with a verdict, {report.relevant:,} relevant")
+    yield f"{questions}, {chunks} ({deep}), {report.judged:,} with a verdict, {report.relevant:,} relevant"
 
 
 def _percent(figure: Figure) -> str:
@@ -92,8 +76,7 @@ def cut_sentence(cut: ScoreCut) -> str:
     )
 
 
-def missed_by(report: PoolReport) -> str:
-    """Say how many relevant chunks there are at least, or why nobody can say."""
+def _missed_by(report: PoolReport) -> str:
     u = report.undiscovered
     if u.at_least is None:
         return f"The runs found {u.found:,} relevant chunks; nothing bounds how many more exist: {u.refused}."
@@ -104,48 +87,42 @@ def missed_by(report: PoolReport) -> str:
     )
 
 
-def _added(added: Added | None) -> Iterator[Section]:
+def _added(added: Added | None) -> Iterator[blocks.Section]:
     """List what each run adds: a bar for each set of runs that found the same, then shares of the pool."""
     if added is None:
         return
     most, names = max(each.chunks for each in added.found_by), [each.systems[0] for each in added.each]
-    bars: list[tuple[Cell, ...]] = [
+    bars: list[tuple[blocks.Cell, ...]] = [
         (
             *(" + ".join(each.systems) or "none", *("●" if name in each.systems else "" for name in names)),
             *(each.chunks, "█" * max(1, round(BAR * each.chunks / most))),
         )
-        for each in added.found_by[:MOST_SETS]
+        for each in added.found_by
     ]
-    cut = f"within rank {added.k}"
-    dots, left = [Column(name, wide=True) for name in names], len(added.found_by) - len(bars)
-    sets = make_table(
-        "found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars, left, of="sets of runs"
-    )
-    covered: TableColumns = [("share", "share"), ("95% interval", "interval")]
-    gains: TableColumns = [("adds", "signed"), ("95% interval", "signed interval")]
-    columns: TableColumns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
-    rows = []
-    for c in (*added.each, *added.best):
-        gain = (None, None, None) if c.gain is None else (c.gain.value, c.gain.interval, c.only_questions)
-        rows.append((" + ".join(c.systems), c.share.value, c.share.interval, *gain))
-    blocks = [sets, make_table("covered", columns, rows)]
-    if added.tags:
-        shares: TableColumns = [(name, "share") for name in (*names, "together")]
-        tags: list[tuple[Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
-        blocks.append(make_table("covered by tag", ["tag", ("relevant", "count"), *shares], tags, of="tags"))
-    yield Section("added", tuple(blocks))
-
-
-def _scores(report: PoolReport) -> TableBlock:
+    cut, dots = f"within rank {added.k}", [Column(name, wide=True) for name in names]
+    sets: TableColumns = [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""]
     columns: TableColumns = [
-        *("run", "metric"),
-        ("mean", "number"),
-        ("95% interval", "interval"),
-        ("perfect reranker", "number"),
-        ("without its own chunks", "signed"),
-        ("n", "count"),
+        *(f"covered of the pool {cut}", ("share", "share"), ("95% interval", "interval")),
+        *(("adds", "signed"), ("95% interval", "signed interval"), ("questions it alone answers", "count")),
     ]
-    rows: list[tuple[Cell, ...]] = []
+    covered = []
+    for c in (*added.each, *added.best):
+        alone = None if c.gain is None else c.only_questions
+        covered.append((" + ".join(c.systems), c.share, c.share, c.gain, c.gain, alone))
+    found = make_table("found by", sets, bars, of="sets of runs").cut(20)
+    tables = [found, make_table("covered", columns, covered)]
+    if added.tags:
+        shares = columns_of("share", *names, "together")
+        tags: list[tuple[blocks.Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
+        tables.append(make_table("covered by tag", ["tag", ("relevant", "count"), *shares], tags))
+    yield make_section("added", *tables)
+
+
+def _scores(report: PoolReport) -> blocks.TableBlock:
+    columns: TableColumns = [
+        *("run", "metric", *MEAN, ("perfect reranker", "number"), ("without its own chunks", "signed"), ("n", "count"))
+    ]
+    rows = []
     for each in report.systems:
         for name, a in each.scores.items():
             mean = a.mean if a.headline == "mean" else a.shown
@@ -154,9 +131,8 @@ def _scores(report: PoolReport) -> TableBlock:
     return make_table("scores", columns, rows)
 
 
-def _systems(report: PoolReport) -> TableBlock:
-    names = ("chunks", "without a verdict", "only its own", "of these relevant")
-    counts: TableColumns = [(name, "count") for name in names]
+def _systems(report: PoolReport) -> blocks.TableBlock:
+    counts = columns_of("count", "chunks", "without a verdict", "only its own", "of these relevant")
     rows = (
         (each.system.name, each.chunks, each.unjudged, each.unique, each.unique_relevant, each.unjudged_at)
         for each in report.systems
@@ -164,18 +140,18 @@ def _systems(report: PoolReport) -> TableBlock:
     return make_table("systems", ["run", *counts, (f"unjudged at {report.k} if left out", "share")], rows)
 
 
-def _remarks(report: PoolReport) -> Iterator[Remark]:
+def _remarks(report: PoolReport) -> Iterator[blocks.Remark]:
     if report.n_conflicts:
         rule = SETTLED["majority" if report.settling == "majority" else "first"]
         first = report.conflicts[0]
         given = ", ".join(f"{name} {grade}" for name, grade in first.verdicts.items())
         have = counted(report.n_conflicts, "chunk has", "chunks have")
         where = f"first {first.chunk} of question {first.question}: {given}"
-        yield Remark("conflicts", f"{have} different verdicts ({where}); {rule}")
+        yield blocks.Remark("conflicts", f"{have} different verdicts ({where}); {rule}")
     if unjudged := report.chunks - report.judged:
         have = counted(unjudged, "chunk of the pool has", "chunks of the pool have")
-        yield Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
-    yield from (Remark("doubt", note_sentence(doubt)) for doubt in report.doubts)
+        yield blocks.Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
+    yield from (blocks.Remark("doubt", note_sentence(doubt)) for doubt in report.doubts)
 
 
 def pool_json(report: PoolReport) -> str:
@@ -197,19 +173,16 @@ def sweep_sentence(report: SweepReport) -> str:
 
 def sweep_view(report: SweepReport) -> View:
     """Build what people read of a sweep: the held-out winner first, then the curve, each value with its band."""
-    means_columns: TableColumns = [(report.metric, "number"), ("95% interval", "interval")]
     against: TableColumns = [(f"against {report.baseline}", "signed"), ("95% interval", "signed interval")]
     means = [point.mean.value or 0.0 for point in report.points]
     most = max(means) or 1.0
     rows = (
-        (
-            *(f"{p.value:g}", p.mean.value, p.mean.interval, p.difference.value, p.difference.interval),
-            "█" * round(BAR * max(0.0, mean / most)),
-        )
+        (f"{p.value:g}", p.mean, p.mean, p.difference, p.difference, "█" * round(BAR * max(0.0, mean / most)))
         for p, mean in zip(report.points, means, strict=True)
     )
-    curve = make_table("curve", [report.parameter, *means_columns, *against, ""], rows)
-    title = Headline((Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
+    columns: TableColumns = [report.parameter, (report.metric, "number"), ("95% interval", "interval"), *against, ""]
+    curve = make_section("curve", make_table("curve", columns, rows))
+    title = blocks.Headline((blocks.Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
     conclusion = Sentence(f"{sweep_sentence(report)}.", "strong")
-    count = Sentence(f"{counted(report.questions, 'question')}; each half chose by the mean of the metric")
-    return View("sweep", (Section("title", (title, conclusion, count)), Section("curve", (curve,))))
+    count = f"{counted(report.questions, 'question')}; each half chose by the mean of the metric"
+    return View("sweep", (make_section("title", title, conclusion, count), curve))

@@ -1,10 +1,12 @@
-"""What people read of a judge that was probed."""
+"""What people read of a judge that was probed, or whose biases labels show."""
 
 from collections.abc import Iterator, Mapping
 
+from judge_eval.safe_text import counted
+from judge_eval.study.bias import LEAST_EFFECT, BiasReport
 from judge_eval.study.probe_report import ProbeReport, ProbeResult
-from judge_eval.views.blocks import Section, Sentence, Toned, View, make_table
-from judge_eval.views.note_sentences import note_sentence
+from judge_eval.views.blocks import Sentence, Toned, View, ViewBlock, make_section, make_table
+from judge_eval.views.note_sentences import note_sentence, ties_sentence
 
 
 def probe_view(report: ProbeReport) -> View:
@@ -20,33 +22,29 @@ def probe_view(report: ProbeReport) -> View:
         for r in report.results
     )
     probes = make_table("probes", ["probe", "fooled", "rate [95% interval]", "flips", "test input"], rows)
-    title = Sentence(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")
-    return View(
-        "probe",
-        (Section("title", (title,)), Section("probes", (probes,)), Section("findings", tuple(_findings(report)))),
-    )
+    title = f"{report.judge}: probed with {report.traces} traces, {report.calls} calls"
+    findings = make_section("findings", *_findings(report))
+    return View("probe", (make_section("title", title), make_section("probes", probes), findings))
 
 
-def _findings(report: ProbeReport) -> Iterator[Sentence]:
+def _findings(report: ProbeReport) -> Iterator[Sentence | str]:
     if report.separation is not None and report.gold_rate is not None and report.random_rate is not None:
-        yield Sentence(
+        yield (
             f"gold chunks relevant: {report.gold_rate.text}; random chunks: {report.random_rate.text}; "
             f"separation {report.separation.text}"
         )
     for r in report.results:
         if r.variants:
             counts = ", ".join(f"{name} {fooled} of {n}" for name, (fooled, n) in r.variants.items())
-            yield Sentence(f"{r.probe}: {counts}{_noticed(r)}")
-        for line in _confidences(r):
-            yield Sentence(f"{r.probe}: {line}")
+            yield f"{r.probe}: {counts}{_noticed(r)}"
+        yield from (f"{r.probe}: {line}" for line in _confidences(r))
         for example in r.examples:
             text = f"  {r.probe} {example.variant} {example.trace_id}: {example.text[:120]}"
             yield Sentence(text, "quiet")
     irrelevant = [r for r in report.results if r.chunks]
     if irrelevant and not any(r.assurance for r in irrelevant):
-        yield Sentence("the judge returned no probabilities, so its confidence in accepted chunks is not known")
-    for warning in report.warnings:
-        yield Sentence(f"warning: {note_sentence(warning)}", "bad")
+        yield "the judge returned no probabilities, so its confidence in accepted chunks is not known"
+    yield from (Sentence(f"warning: {note_sentence(warning)}", "bad") for warning in report.warnings)
 
 
 def _noticed(result: ProbeResult) -> str:
@@ -82,3 +80,35 @@ def probe_checks(report: ProbeReport, limits: Mapping[str, float]) -> Iterator[t
             yield rate <= limit, f"{sentence}, {'over' if rate > limit else 'within'} {limit:g}"
     if report.separates is False:
         yield False, "the polarity canary: gold chunks are not graded above random ones"
+
+
+def bias_view(report: BiasReport) -> View:
+    """Build the table of features, the surest bias first, and what it cannot say."""
+    chunks = counted(report.chunks, "labelled chunk")
+    blocks: list[ViewBlock | str] = [f"{report.judge} in {report.run}: {chunks} of {report.traces:,} traces"]
+    if report.biases:
+        rows = (
+            (
+                *(b.feature.replace(" =", ": "), b.step, b.effect, b.interval, b.p, b.detectable),
+                Toned(b.verdict, "bad" if b.verdict == "biased" else "plain"),
+            )
+            for b in report.biases
+        )
+        table = make_table(
+            "biases",
+            [
+                *("feature", "step", ("change of P(relevant)", "signed"), ("95% interval", "signed interval")),
+                *(("p (Holm)", "p"), ("detectable", "number"), "verdict"),
+            ],
+            rows,
+        )
+        seen = f"`none seen`: a change of {LEAST_EFFECT:g} would be seen with 80% power"
+        blocks += [table, f"{seen}; `cannot say`: it might not"]
+    if report.ties:
+        blocks.append(Sentence(ties_sentence(report.ties), "doubtful"))
+    if report.rank_in_list is not None:
+        blocks.append(
+            "from the top of a list to its end the share of relevant verdicts on the same chunk changes by "
+            f"{report.rank_in_list.text}"
+        )
+    return View("bias", (make_section("biases", *blocks),))

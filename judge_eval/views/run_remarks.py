@@ -11,8 +11,6 @@ from judge_eval.stats import proportion_interval
 from judge_eval.views.blocks import Remark
 from judge_eval.views.note_sentences import cascaded, note_sentence
 
-MOST_GROUPS = 3
-"""How many groups of traces with more failures than others are named."""
 JUDGE_AGAIN = "`judge-eval run` with the same options resumes run {} and judges only failed verdicts again"
 
 
@@ -59,11 +57,11 @@ def _failures(m: Manifest) -> Iterator[Remark]:
         detail = f": {e.detail}" if e.detail else ""
         yield Remark("example", f"most frequent reason: {e.why} ({share}), first in {chunk}{detail}", "bad")
     if empty := t.failures.get("empty"):
-        have = "1 chunk has" if empty == 1 else f"{empty:,} chunks have"
+        have = counted(empty, "chunk has", "chunks have")
         yield Remark(
             "empty", f"{have} no text and so no verdict (`empty`); the option `blank` can make them irrelevant"
         )
-    for i, group in enumerate(m.concentrations[:MOST_GROUPS]):
+    for i, group in enumerate(m.concentrations[:3]):
         what = f"tagged {group.name}" if group.kind == "tag" else f"with {group.name} characters of chunks"
         share = f"{group.failed} of {group.traces:,}, others {group.others_failed} of {group.others:,}"
         again = "" if i or m.imported or not t.open_verdicts else f"; {JUDGE_AGAIN.format(m.id[:8])}"
@@ -176,13 +174,13 @@ def _unanswerable(m: Manifest) -> Iterator[Remark]:
     if (u := m.unanswerable) is None:
         return
     share = proportion_interval(u.empty, u.traces).interval
-    have = "1 unanswerable question" if u.traces == 1 else f"{u.traces:,} unanswerable questions"
-    text = f"{have}, in no mean: nothing returned for {u.empty:,} ({number(u.empty / u.traces)} {interval(share)})"
+    asked = counted(u.traces, "unanswerable question")
+    text = f"{asked}, in no mean: nothing returned for {u.empty:,} ({number(u.empty / u.traces)} {interval(share)})"
     text += f"; {u.chunks / u.traces:.1f} chunks on average"
     if u.accepted is None:
         text += "; nobody was asked about them"
     elif u.accepted:
-        which = "1 has a chunk" if u.accepted == 1 else f"{u.accepted:,} have a chunk"
+        which = counted(u.accepted, "has a chunk", "have a chunk")
         text += f"; {which} that was accepted: wrong flag or fooled judge, see `show`"
     yield Remark("unanswerable", text, "plain")
 

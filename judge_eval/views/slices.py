@@ -6,15 +6,14 @@ from judge_eval.note import unsliced
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.slices import FEWEST, SliceFigure, run_slices
 from judge_eval.safe_text import counted
-from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, Toned, make_table
+from judge_eval.views import blocks
+from judge_eval.views.blocks import DIFFERENCE, Column, Section, TableColumns, Toned, make_section, make_table
 from judge_eval.views.note_sentences import note_sentence
 
 SLICES = "Slices: by tag, language, length, source"
 """What a page calls them."""
 MOST_SLICES = 100
 """How many slices of a figure are listed, those that differ first if there are more."""
-_NAMED = 3
-"""How many slices that differ a folded section names."""
 
 
 def slice_sections(figures: Sequence[SliceFigure], against: str = "the other traces") -> Iterator[Section]:
@@ -35,32 +34,31 @@ def slice_sections(figures: Sequence[SliceFigure], against: str = "the other tra
     if any(f.by == "language" and f.name.startswith("(") for f in figures):
         words += " A script in brackets is guessed from the question, because the trace states no language."
     differ = dict.fromkeys(f"{f.by} {f.name}" for f in figures if f.verdict == "differs")
-    some = ", ".join(list(differ)[:_NAMED]) + (", ..." if len(differ) > _NAMED else "")
+    some = ", ".join([*differ][:3]) + (", ..." if len(differ) > 3 else "")
     count = sum(f.verdict == "differs" for f in figures)
     folded = f"{counted(len(figures), 'figure')} by slice, {count} differ{some and ': '}{some}"
-    yield Section("slices", (*tables, Sentence(words)), folded)
+    yield make_section("slices", *tables, words, folded=folded)
 
 
-def _table(figures: Sequence[SliceFigure], tested: int) -> TableBlock:
+def _table(figures: Sequence[SliceFigure], tested: int) -> blocks.TableBlock:
     changes = figures[0].wins is not None  # of a comparison: the mean is the difference
-    columns: TableColumns = ["by", "slice", "figure", ("n", "count")]
-    columns += [] if changes else [("mean", "number")]
-    columns += [("difference", "signed"), ("95% interval", "signed interval"), ("p (Holm)", "p")]
-    columns += [("win/tie/loss", "counts"), "verdict"] if changes else ["verdict"]
     listed = list(figures)
     if len(listed) > MOST_SLICES:
         listed.sort(key=lambda f: (2.0 if f.p is None else f.p, -f.n))
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for f in listed[:MOST_SLICES]:
         name = f.name if not f.same else f"{f.name} (= {', '.join(f.same)})"
-        mean: tuple[Cell, ...] = () if changes else (f.mean,)
         wins, losses = f.wins or 0, f.losses or 0
-        counts = (f"{wins}/{f.n - wins - losses}/{losses}",) if changes else ()
+        mean, counts = (None, f"{wins}/{f.n - wins - losses}/{losses}") if changes else (f.mean, None)
         verdict: str = f.verdict
         if verdict == "not confirmed" and tested > 1:
             verdict = f"not shown after correction for {tested:,} figures"
         shown = Toned(verdict, "strong" if f.verdict == "differs" else "plain")
-        rows.append((f.by, name, f.figure, f.n, *mean, f.difference, f.interval, f.p, *counts, shown))
+        rows.append((f.by, name, f.figure, f.n, mean, f.difference, f.interval, f.p, counts, shown))
+    columns: TableColumns = [
+        *("by", "slice", "figure", ("n", "count"), Column("mean", "number", optional=True), *DIFFERENCE),
+        *(("p (Holm)", "p"), Column("win/tie/loss", "counts", optional=True), "verdict"),
+    ]
     return make_table("slices", columns, rows, len(listed) - len(rows), "slices")
 
 
@@ -70,4 +68,4 @@ def slices_of_run(run: Run) -> Iterator[Section]:
         figures = run_slices(run)
         yield from slice_sections(figures)
         if none := unsliced(figures, run.manifest.intervals.by):
-            yield Section("slices", tuple(Sentence(note_sentence(note)) for note in none))
+            yield make_section("slices", *map(note_sentence, none))

@@ -2,21 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS, ClaimVerdict, Cover, JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.safe_text import number, one_line
+from judge_eval.safe_text import number, one_line, shortened
 from judge_eval.schema import Chunk, ClaimSupport, Outcome, Scale
-from judge_eval.views.blocks import Mark, Pieces, Section, Sentence, Strip, Toned, View, ViewBlock, view_of
+from judge_eval.views.blocks import Mark, Pieces, Sentence, Strip, Toned, View, ViewBlock, make_section, view_of
 from judge_eval.views.claims import SAID_WORDS, claims_in_words, cover_sentence, cover_word, needed_first, vital_word
 from judge_eval.views.run import outcome_tone, strip_of
 from judge_eval.views.tones import Tone
 
-BRIEF = 90
-"""After how many characters a brief line is cut."""
 _COVER_TONES: Final[dict[Cover, Tone]] = {
     "missing": "bad",
     "partly": "doubtful",
@@ -24,11 +22,6 @@ _COVER_TONES: Final[dict[Cover, Tone]] = {
     "covered": "good",
 }
 _SUPPORT_TONES: Final[dict[ClaimVerdict, Tone]] = {"full": "good", "contradicts": "doubtful", None: "bad"}
-
-
-def strip(outcomes: Iterable[Outcome]) -> str:
-    """Draw one sign a rank: `+` relevant, `.` not, a digit if graded (`X` for 10), `!` failed."""
-    return "".join(outcome.sign for outcome in outcomes) or "(nothing retrieved)"
 
 
 def word(outcome: Outcome, scale: Scale | None = None) -> str:
@@ -45,25 +38,12 @@ def word(outcome: Outcome, scale: Scale | None = None) -> str:
     return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {', '.join(details)})"
 
 
+@view_of.register
 def trace_view(result: TraceResult, scale: Scale | None = None) -> View:
     """Build what people read of a trace: every verdict, its reason, and the chunk with the quote marked."""
-    chunks = zip(result.trace.chunks, result.outcomes, strict=True)
-    return View(
-        "trace",
-        (
-            Section("trace", tuple(_opening(result))),
-            *(
-                Section("chunk", tuple(_chunk(rank, chunk, outcome, result, scale)))
-                for rank, (chunk, outcome) in enumerate(chunks, 1)
-            ),
-        ),
-    )
-
-
-@view_of.register
-def notebook_trace(result: TraceResult) -> View:
-    """Build what a notebook shows of a trace."""
-    return trace_view(result)
+    ranks = enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1)
+    chunks = (make_section("chunk", *_chunk(rank, *judged, result, scale)) for rank, judged in ranks)
+    return View("trace", (make_section("trace", *_opening(result)), *chunks))
 
 
 def _opening(result: TraceResult) -> Iterator[ViewBlock]:
@@ -73,10 +53,9 @@ def _opening(result: TraceResult) -> Iterator[ViewBlock]:
     for name, text in (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer)):
         if text:
             yield _named(name, text)
-    yield _named("scores", scores_line(result.scores))
+    yield _named("scores", _scores_line(result.scores))
     yield Pieces((f"{'ranks:':<11}", strip_of(trace.chunks, result.outcomes)))
-    claims = judged_claims(result.claims, result.outcomes)
-    if claims is not None:
+    if (claims := judged_claims(result.claims, result.outcomes)) is not None:
         yield from _claims(claims)
 
 
@@ -84,8 +63,7 @@ def _named(name: str, text: str) -> Pieces:
     return Pieces((f"{name + ':':<11}{text}",))
 
 
-def scores_line(scores: Mapping[str, float | None]) -> str:
-    """Write a trace's scores in one line."""
+def _scores_line(scores: Mapping[str, float | None]) -> str:
     return "  ".join(f"{one_line(name)} {number(value)}" for name, value in scores.items())
 
 
@@ -167,14 +145,10 @@ def _chunk_claims(outcome: Outcome, result: TraceResult) -> Iterator[Pieces]:
         yield Pieces(tuple(pieces), 3)
 
 
-# -------------------------------------------------------------------------------------- plain text
-
-
 def verdicts_in_words(result: TraceResult) -> str:
     """Write a trace's outcomes as text: a line a chunk with grade and reason, then the claims not covered."""
-    lines = []
-    for rank, outcome in enumerate(result.outcomes, 1):
-        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {outcome.explanation}".rstrip())
+    ranks = enumerate(result.outcomes, 1)
+    lines = [f"{rank}. {o.chunk_id}: {word(o)} {o.explanation}".rstrip() for rank, o in ranks]
     lines = lines or ["nothing was retrieved"]
     if (claims := judged_claims(result.claims, result.outcomes)) is not None:
         lines += claims_in_words(claims)
@@ -190,7 +164,8 @@ def failures_in_words(result: TraceResult) -> str:
 
 def brief_lines(result: TraceResult) -> Iterator[str]:
     """Write a trace in short lines: strip and scores, its question, a verdict and a text for each rank."""
-    yield f"trace {one_line(result.trace_id)}  {strip(result.outcomes)}  {scores_line(result.scores)}"
+    signs = strip_of(result.trace.chunks, result.outcomes)
+    yield f"trace {one_line(result.trace_id)}  {signs}  {_scores_line(result.scores)}"
     yield from (f"  {turn.role}: {_brief(turn.content)}" for turn in result.trace.history)
     yield f"  query: {_brief(result.trace.query)}"
     if result.trace.reference:
@@ -198,10 +173,9 @@ def brief_lines(result: TraceResult) -> Iterator[str]:
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
         reason = outcome.explanation
         verdict = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
-        yield f"  {rank:>3} {strip([outcome])} {one_line(chunk.id)}  {verdict}"
+        yield f"  {rank:>3} {outcome.sign} {one_line(chunk.id)}  {verdict}"
         yield f"        {_brief(chunk.text)}"
 
 
 def _brief(text: str) -> str:
-    text = one_line(" ".join(text.split()))
-    return text if len(text) <= BRIEF else text[: BRIEF - 3] + "..."
+    return shortened(one_line(" ".join(text.split())), 90)

@@ -3,64 +3,39 @@
 from collections.abc import Iterator
 
 from judge_eval.digest import short
-from judge_eval.runs.folder.validation import ValidatedSet, ValidationTable
-from judge_eval.stats.figure import Figure
+from judge_eval.runs.folder.validation import ValidationTable
 from judge_eval.study.validation import SYSTEMS_BY
 from judge_eval.views.agreement import estimated, floor_sentence, no_better
-from judge_eval.views.blocks import Column, Section, Sentence, TableColumns, View, make_table
+from judge_eval.views.blocks import Column, Sentence, TableColumns, View, columns_of, make_section, make_table
 from judge_eval.views.html import html_of
 
 
 def validation_view(table: ValidationTable) -> View:
     """Build the table: a row a set, language, prompt and model."""
     columns: TableColumns = [
-        *("set", "language", "model", "prompt", ("n", "count"), ("traces", "count"), ("failed", "count")),
-        *(("skipped", "count"), ("kappa", "number"), ("95% interval", "interval"), ("AUC", "number")),
-        *(
-            Column("AUC, 95%", "interval", wide=True),
-            ("floor AUC", "number"),
-            Column("AUC - floor", "signed"),
-            Column("AUC - floor, 95%", "interval", wide=True),
-            Column("floor", wide=True),
-            ("systems, tau-b", "share"),
-            ("Spearman", "share"),
-            ("evidence found", "share"),
-        ),
-        *(
-            Column("evidence, 95%", "interval", wide=True),
-            Column("false support", "share", wide=True),
-            ("cost, $", "number"),
-            ("tokens", "count"),
-            "data",
-            Column("prompt digest", wide=True),
-        ),
-        Column("called by the server", wide=True),
+        *("set", "language", "model", "prompt", *columns_of("count", "n", "traces", "failed", "skipped")),
+        *(("kappa", "number"), ("95% interval", "interval"), ("AUC", "number")),
+        *(Column("AUC, 95%", "interval", wide=True), ("floor AUC", "number"), ("AUC - floor", "signed")),
+        *(Column("AUC - floor, 95%", "interval", wide=True), Column("floor", wide=True)),
+        *columns_of("share", "systems, tau-b", "Spearman", "evidence found"),
+        *(Column("evidence, 95%", "interval", wide=True), Column("false support", "share", wide=True)),
+        *(("cost, $", "number"), ("tokens", "count"), "data"),
+        *(Column("prompt digest", wide=True), Column("called by the server", wide=True)),
     ]
     rows = [
         (
             *(row.set, row.language or "all", row.model, row.prompt, row.chunks, row.traces, row.failed, row.skipped),
-            *(
-                *_cells(row.kappa),
-                *_cells(row.auc),
-                *_floor_cells(row),
-                _cells(row.systems)[0],
-                _cells(row.spearman)[0],
-            ),
-            *(
-                *_cells(row.evidence_found),
-                _share(row.false_support),
-                row.cost,
-                row.tokens,
-                short(row.digest),
-                short(row.prompt_digest),
-            ),
-            ", ".join(row.served),
+            *(row.kappa, row.kappa, row.auc, row.auc),
+            *((None, None, None, "") if (f := row.floor) is None else (f.floor, f.difference, f.difference, f.model)),
+            *(row.systems, row.spearman, row.evidence_found, row.evidence_found),
+            *(row.false_support and row.false_support[0] / row.false_support[1], row.cost, row.tokens),
+            *(short(row.digest), short(row.prompt_digest), ", ".join(row.served)),
         )
         for row in table.rows
     ]
     words = f"Intervals are by question; kappa is at the judge's threshold; systems are ranked by {SYSTEMS_BY}."
     doubts = (Sentence(text, "bad") for text in _no_better(table))
-    return View("validation", (Section("sets", (*doubts, make_table("sets", columns, rows), Sentence(words))),))
+    return View("validation", (make_section("sets", *doubts, make_table("sets", columns, rows), words),))
 
 
 def _no_better(table: ValidationTable) -> Iterator[str]:
@@ -73,22 +48,8 @@ def _no_better(table: ValidationTable) -> Iterator[str]:
             yield whose + floor_sentence(row.floor)
 
 
-def _floor_cells(row: ValidatedSet) -> tuple[float | None, float | None, tuple[float, float] | None, str]:
-    if row.floor is None:
-        return None, None, None, ""
-    return row.floor.floor.value, *_cells(row.floor.difference), row.floor.model
-
-
 def validation_page(table: ValidationTable) -> str:
     """Write the table as an HTML page."""
     body = html_of(validation_view(table))
     head = '<meta charset="utf-8"><title>A judge on labelled sets</title>'
     return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'
-
-
-def _share(counts: tuple[int, int] | None) -> float | None:
-    return None if counts is None else counts[0] / counts[1]
-
-
-def _cells(figure: Figure | None) -> tuple[float | None, tuple[float, float] | None]:
-    return (None, None) if figure is None else (figure.value, figure.interval)

@@ -4,7 +4,7 @@ from typing import Final
 
 from judge_eval.runs.judging.verify import Condition, Verification
 from judge_eval.safe_text import one_line
-from judge_eval.views.blocks import Section, Sentence, View
+from judge_eval.views.blocks import Sentence, View, make_section
 from judge_eval.views.tones import Tone
 
 MOST: Final = 20
@@ -21,8 +21,7 @@ def verification_view(verification: Verification) -> View:
     name = verification.id[:8] if verification.id else verification.folder
     meaning, tone = _MEANINGS[verification.condition]
     title = f"{verification.condition}: run {name} {meaning} ({verification.results:,} results read)"
-    lines = [f"  {finding}" for finding in verification.findings[:MOST]]
+    lines = [f"  {one_line(str(finding))}" for finding in verification.findings[:MOST]]
     if (more := len(verification.findings) - MOST) > 0:
         lines.append(f"  and {more:,} more")
-    findings = (Sentence(one_line(line)) for line in lines)
-    return View("verification", (Section("findings", (Sentence(one_line(title), tone), *findings)),))
+    return View("verification", (make_section("findings", Sentence(one_line(title), tone), *lines),))

@@ -31,8 +31,7 @@ from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.merge import merge
 from judge_eval.views.comparison import comparison_view
-from judge_eval.views.cut_sentences import comparison_notes
-from judge_eval.views.findings import headlines, moved_claims_sentence
+from judge_eval.views.findings import comparison_notes, headlines, moved_claims_sentence
 from judge_eval.views.gate_sentences import check_sentence
 from judge_eval.views.markdown import markdown_of
 from judge_eval.whatif import what_if

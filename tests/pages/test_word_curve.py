@@ -5,7 +5,7 @@ import re
 import pytest
 
 from judge_eval.compare.comparison import CutsFound, ReadPoint
-from judge_eval.pages.wordcurve import curve_svg
+from judge_eval.pages.comparepage import curve_svg
 
 _TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.]+)"(?: text-anchor="(\w+)")?>([^<]*)</text>')
 _LINE = re.compile(r'<line class="grid" x1="[\d.]+" y1="([\d.]+)"')

@@ -22,7 +22,7 @@ from judge_eval.study.correct import correct
 from judge_eval.study.matching import labels_of
 from judge_eval.study.systems import rank_systems
 from judge_eval.views.agreement import rankings_view
-from judge_eval.views.bias import bias_view
+from judge_eval.views.probe import bias_view
 from tests.support.application import CliRunner, app
 from tests.support.notes import note_sentences
 from tests.support.scales import SCALES

@@ -5,7 +5,7 @@ import pytest
 from judge_eval import EvalRun, Trace, import_verdicts
 from judge_eval.compare.compare import compare
 from judge_eval.runs.scoring.reranker import reranker_gain
-from judge_eval.views.reranker import reranker_sections
+from judge_eval.views.run import reranker_sections
 
 GRADES = {"q0": [0, 1, 1], "q1": [0, None, 1], "q2": [1, 0, None], "q3": [None, 0, 0]}
 RANKS = {"q0": [0, 2, 1], "q1": [2, 1, 0], "q2": [1, 2, 3], "q3": [0, 1, 2]}
