@@ -4,24 +4,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from judge_eval.pages.figures import bare_head, metric_data
+from judge_eval.pages.figures import without_figures
 from judge_eval.pages.rows import TraceRow
 from judge_eval.views.blocks import JSON
 
 
 def blind_page(page: JSON) -> JSON:
     """Return a run's page without a figure of its verdicts: no mean, no count, no agreement."""
-    groups = [group for group in page["provenance"] if group["name"] not in ("tally", "results")]
-    return {
-        "head": bare_head(page["head"]),
-        "baseline": None,
-        "metrics": [metric_data(metric["name"], None, None) for metric in page["metrics"]],
-        "words": page["words"],
-        "provenance": groups,
-        "shown": page.get("shown"),
-        "live": page.get("live", False),
-        "blind": True,
-    }
+    return {**without_figures(page), "blind": True}
 
 
 def blind_row(row: TraceRow, own: int) -> TraceRow:

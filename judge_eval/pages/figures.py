@@ -31,32 +31,37 @@ def head(manifest: Manifest) -> JSON:
     }
 
 
-_COUNTED = {"verdicts", "failed", "failed_traces", "unsupported", "stages", "remarks", "cascade", "figures"}
-
-
-def bare_head(whole: JSON) -> JSON:
-    """Return a page's head without anything that counts verdicts."""
-    return {name: value for name, value in whole.items() if name not in _COUNTED}
+def without_figures(page: JSON) -> JSON:
+    """Return the parts of a run's page that count no verdicts."""
+    counted_there = {"verdicts", "failed", "failed_traces", "unsupported", "stages", "remarks", "cascade", "figures"}
+    return {
+        "head": {name: value for name, value in page["head"].items() if name not in counted_there},
+        "baseline": None,
+        "metrics": [metric_data(metric["name"], None, None) for metric in page["metrics"]],
+        "words": page.get("words", {}),
+        "provenance": [group for group in page["provenance"] if group["name"] not in ("tally", "results")],
+        "shown": page.get("shown"),
+        "live": page.get("live", False),
+    }
 
 
 def _figures(manifest: Manifest) -> Iterator[JSON]:
     """Yield what a page shows of a run's size and price: a name, a text, and whether it needs a look."""
     tally, asked = manifest.tally, manifest.tally.calls + manifest.tally.hits
     of = f" of {manifest.dataset.traces:,}" if manifest.dataset.traces > tally.traces else ""
-    yield _figure("queries", f"{tally.traces:,}{of}")
-    yield _figure("verdicts", f"{tally.verdicts:,}")
-    failed = f"{tally.failed_verdicts:,} in {counted(tally.failed_traces, 'trace')}"
-    yield _figure("failed verdicts", failed if tally.failed_verdicts else "0", tally.failed_verdicts > 0)
-    for stage, count in tally.stages.items():
-        yield _figure(f"by the {stage} judge", f"{count:,}")
-    yield _figure("from the cache", f"{tally.hits / asked:.0%}" if asked else UNKNOWN)
-    yield _figure("cost", "unknown" if tally.cost is None else _dollars(tally.cost))
+    failed = f"{tally.failed_verdicts:,} in {counted(tally.failed_traces, 'trace')}" if tally.failed_verdicts else "0"
     finished = manifest.finished
-    yield _figure("time", _duration((finished - manifest.created).total_seconds()) if finished else UNKNOWN)
-
-
-def _figure(name: str, text: str, bad: bool = False) -> JSON:
-    return {"name": name, "text": text, "bad": bad}
+    figures = {
+        "queries": f"{tally.traces:,}{of}",
+        "verdicts": f"{tally.verdicts:,}",
+        "failed verdicts": failed,
+        **{f"by the {stage} judge": f"{count:,}" for stage, count in tally.stages.items()},
+        "from the cache": f"{tally.hits / asked:.0%}" if asked else UNKNOWN,
+        "cost": "unknown" if tally.cost is None else _dollars(tally.cost),
+        "time": _duration((finished - manifest.created).total_seconds()) if finished else UNKNOWN,
+    }
+    for name, text in figures.items():
+        yield {"name": name, "text": text, "bad": name == "failed verdicts" and tally.failed_verdicts > 0}
 
 
 def _dollars(cost: float) -> str:

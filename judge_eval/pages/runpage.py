@@ -10,7 +10,7 @@ from judge_eval.data.labels import scale_of_labels
 from judge_eval.errors import DataError
 from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import ComparedRuns
-from judge_eval.pages.figures import bare_head, head, metric_data
+from judge_eval.pages.figures import head, metric_data, without_figures
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import Table
 from judge_eval.runs.columns.verdict_table import WHYS, cluster_codes
@@ -38,15 +38,9 @@ _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias
 
 def live_page(manifest: Manifest, metrics: Sequence[str]) -> JSON:
     """Return what the page of a run shows that is judged: no figures, which come when it has ended."""
-    return {
-        "head": bare_head(head(manifest)),
-        "baseline": None,
-        "metrics": [metric_data(name, None, None) for name in metrics],
-        "words": {},
-        "provenance": [group for group in provenance(manifest) if group["name"] != "tally"],
-        "shown": None,
-        "live": True,
-    }
+    names = [{"name": name} for name in metrics]
+    shown = {"head": head(manifest), "metrics": names, "provenance": provenance(manifest), "live": True}
+    return without_figures(shown)
 
 
 def run_page(table: Table, compared: ComparedRuns | None = None, by: Sequence[SliceBy] = ()) -> JSON:
