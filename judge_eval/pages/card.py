@@ -102,8 +102,8 @@ def card_page(
             if (same := agrees(chunk.label, outcome, scale)) is not None:
                 card["agrees"] = same
         cards.append(card)
-    told = {"id", "query", "reference", "answer", "tags", "relevant_total", "metadata", "history"}
-    return trace.model_dump(include=told) | {
+    names = {"id", "query", "reference", "answer", "tags", "relevant_total", "metadata", "history"}
+    return trace.model_dump(include=names) | {
         "scores": result.scores,
         "bounds": result.bounds,
         "claims": claim_grid_data(result),

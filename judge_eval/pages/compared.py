@@ -97,7 +97,7 @@ def _side(result: TraceResult, scale: Scale, scores: JSON) -> JSON:
     return {"id": result.trace_id, "strip": strip, "scores": scores}
 
 
-class JoinedRuns:
+class ComparedTables:
     """Runs that are compared with the first by its metrics, as `compare` does.
 
     If one of these is undefined for a run, they are compared by those of all.
@@ -134,7 +134,7 @@ class JoinedRuns:
         return sections_html(slice_sections(figures, "no change"), SLICES)
 
 
-class ComparedRuns(JoinedRuns):
+class ComparedRuns(ComparedTables):
     """A candidate run compared with a baseline: the record of it with what pages draw.
 
     `lead`: whether a large candidate is made to hold the rows that lost most, or those that moved most.

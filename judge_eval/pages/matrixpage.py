@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from judge_eval.compare.changes import numbered, pair_traces
 from judge_eval.errors import ConfigError
-from judge_eval.pages.compared import JoinedRuns, difference_data
+from judge_eval.pages.compared import ComparedTables, difference_data
 from judge_eval.pages.figures import head, metric_data
 from judge_eval.pages.page import Page, PageData, PageSettings
 from judge_eval.pages.rows import STRIP, Table, TraceRow, in_brief, known, sort_known
@@ -66,7 +66,7 @@ class MatrixRow:
         return {name: getattr(self, name) for name in ("place", "id", "query", "tags", "cells")}
 
 
-class SeveralRuns(JoinedRuns):
+class SeveralRuns(ComparedTables):
     """Three to eight runs side by side, the first being the one that others are compared with.
 
     Traces that a run has alone have rows of their own, after those of the first run. Of large runs the `most`

@@ -120,7 +120,7 @@ def sort_known(rows: Iterable[T], value: Callable[[T], Any], *, down: bool = Fal
     """Sort rows by a value; those without one come last, and of equals the order stays."""
     pairs = [(value(row), row) for row in rows]
     known = sorted((pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0], reverse=down)
-    return [row for _, row in known] + [row for found, row in pairs if found is None]
+    return [row for _, row in known] + [row for key, row in pairs if key is None]
 
 
 def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None) -> list[TraceRow]:

@@ -90,14 +90,14 @@ def agreement_view(result: Agreement, *, whole: bool = False) -> View:
     """Build what people read of a judge's agreement with labels."""
     # `whole` adds every figure, the table of grades and the traces that differ most.
     first = None if whole else first_figures(list(result.figures), result.relevant, another=result.another)
-    said, notes = agreement_sentences(result), list(_notes(result))
+    sentences, notes = agreement_sentences(result), list(_notes(result))
     tone = "bad" if _below_floor(result) else _figure_tone(result.figures[f"kappa_ge{result.relevant}"])
-    beside = [said["floor_sentence"]] if "floor_sentence" in said else []
+    beside = [sentences["floor_sentence"]] if "floor_sentence" in sentences else []
     figures = _figures_table(result.figures, first)
-    certainty = [said["certainty"], *_reliability(result.reliability, whole)]
+    certainty = [sentences["certainty"], *_reliability(result.reliability, whole)]
     sections = [
         make_section("runs", f"{result.judge} against {result.labels}"),
-        make_section("trust", Sentence(said["trust"], tone), *beside, said["evidence"], figures),
+        make_section("trust", Sentence(sentences["trust"], tone), *beside, sentences["evidence"], figures),
     ]
     if result.people:
         people = [*map(people_sentence, result.people)]

@@ -28,11 +28,11 @@ def missing_view(report: MissingReport) -> View:
     if accepted:
         quote = Column("quote" if all(chunk.quote for _, chunk in accepted) else "quote or text", cut=70)
         columns: TableColumns = ["question", ("BM25 rank", "count"), quote, "chunk", ("label", "count")]
-        found = (
+        chunks = (
             (IdList((question.trace_id,)), c.rank, shortened(c.quote or c.text, 200), c.chunk_id, c.label)
             for question, c in accepted
         )
-        parts.append(make_table("accepted chunks", columns, found, of="accepted chunks").cut(SHOWN))
+        parts.append(make_table("accepted chunks", columns, chunks, of="accepted chunks").cut(SHOWN))
     if nothing:
         columns = ["nothing accepted", Column("query", cut=70), ("looked at", "count"), ("failed", "count")]
         lost = ((IdList((q.trace_id,)), shortened(q.query, 200), q.looked_at, q.failed) for q in nothing)

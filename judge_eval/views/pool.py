@@ -109,8 +109,8 @@ def _added(added: Added | None) -> Iterator[blocks.Section]:
     for c in (*added.each, *added.best):
         alone = None if c.gain is None else c.only_questions
         covered.append((" + ".join(c.systems), c.share, c.share, c.gain, c.gain, alone))
-    found = make_table("found by", sets, bars, of="sets of runs").cut(20)
-    tables = [found, make_table("covered", columns, covered)]
+    by_sets = make_table("found by", sets, bars, of="sets of runs").cut(20)
+    tables = [by_sets, make_table("covered", columns, covered)]
     if added.tags:
         shares = columns_of("share", *names, "together")
         tags: list[tuple[blocks.Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]

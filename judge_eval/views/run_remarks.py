@@ -22,12 +22,8 @@ def remarks_of(m: Manifest) -> list[Remark]:
 
 
 def incomplete_line(m: Manifest, max_failures: int = 0) -> str | None:
-    """Say why a run is incomplete; None if it is not.
-
-    Args:
-        m: The run's manifest.
-        max_failures: How many failed verdicts are allowed; those of chunks without text are not counted.
-    """
+    """Say why a run is incomplete, with more failed verdicts than allowed; None if it is not."""
+    # Those of chunks without text are not counted.
     whys = []
     if m.tally.open_verdicts > max_failures:
         whys.append(f"{counted(m.tally.open_verdicts, 'verdict')} failed, --max-failures is {max_failures:,}")
