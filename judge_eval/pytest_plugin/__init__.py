@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
-    from judge_eval.pytest_plugin.assertions import AssertContextPrecision, AssertMetrics
-    from judge_eval.pytest_plugin.bench import Bench, FakeBench
+    from judge_eval.pytest_plugin.bench import Bench
 
 PRUNER = "judge_eval_pruner"
 """The name of the plugin that sees what is asked of cassettes, if they are pruned."""
@@ -114,34 +115,34 @@ def eval_run(judge: Bench) -> Callable[..., EvalRun]:
 
 
 @pytest.fixture
-def fake_judge(request: pytest.FixtureRequest) -> Iterator[FakeBench]:
+def fake_judge(request: pytest.FixtureRequest) -> Iterator[Callable[..., Bench]]:
     """Judge without a network in every mode: `fake_judge({"c1": True, "c2": False})(trace)`.
 
     The answers are a table by chunk id, a function as `FakeBackend` takes it, or a rule's name
     (default: `overlap`); keyword arguments are those of the marker.
     """
-    from judge_eval.pytest_plugin.bench import FakeBench
+    from judge_eval.pytest_plugin.bench import fake_bench
 
-    benches = FakeBench(request)
-    yield benches
-    benches.close()
+    with ExitStack() as opened:
+        yield partial(fake_bench, request, opened)
 
 
 @pytest.fixture
-def assert_metrics(request: pytest.FixtureRequest) -> AssertMetrics:
+def assert_metrics(request: pytest.FixtureRequest) -> Callable[..., EvalRun]:
     """Assert the least values of metrics: `assert_metrics(trace, {"AP@5": 0.8, "MRR": 0.5})`.
 
-    The first argument is what `judge.evaluate` takes, or a run. Of several traces the mean counts. A
-    failed verdict fails the assertion: what was not judged cannot pass.
+    The first argument is what `judge.evaluate` takes, or a run. Of several traces the mean counts. The value is the
+    greatest of a metric of which less is better. `judge` is who judges, by default the fixture `judge`. A failed
+    verdict fails the assertion: what was not judged cannot pass. It returns the run with the metrics asked for.
     """
-    from judge_eval.pytest_plugin.assertions import AssertMetrics
+    from judge_eval.pytest_plugin import assertions
 
-    return AssertMetrics(request)
+    return partial(assertions.assert_metrics, request)
 
 
 @pytest.fixture
-def assert_context_precision(assert_metrics: AssertMetrics) -> AssertContextPrecision:
-    """Assert the least average precision: `assert_context_precision(trace, ap=0.8, k=5)`."""
-    from judge_eval.pytest_plugin.assertions import AssertContextPrecision
+def assert_context_precision(request: pytest.FixtureRequest) -> Callable[..., EvalRun]:
+    """Assert the least average precision: `assert_context_precision(trace, ap=0.8, k=5)`; all ranks without `k`."""
+    from judge_eval.pytest_plugin import assertions
 
-    return AssertContextPrecision(assert_metrics)
+    return partial(assertions.assert_context_precision, request)

@@ -22,16 +22,23 @@ from judge_eval.views.trace import brief_lines
 
 SHOWN = 3
 """How many traces a message shows, the worst ones."""
+TOLERANCE = 1e-9
+"""A value this little short of the wanted one passes: 2/3 written with 9 digits is 2/3."""
+
+
+def _holds(run: Run, name: str, wanted: float) -> bool:
+    aggregate = run.aggregates[name]
+    edge = wanted + TOLERANCE if less_is_better(name) else wanted - TOLERANCE
+    return aggregate.mean is not None and not aggregate.n_failed and reaches(name, aggregate.mean, edge)
 
 
 def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) -> str:
     """Say which metrics miss the `wanted` value, and show the verdicts that made them so."""
     lines = []
     for name, least in wanted.items():
-        aggregate = run.aggregates[name]
-        holds = not aggregate.n_failed and aggregate.mean is not None and reaches(name, aggregate.mean, least)
-        most, verb = "at most" if less_is_better(name) else "at least", "holds" if holds else "fails"
-        lines.append(f"{one_line(name)} is {number(aggregate.mean)}, wanted {most} {number(least)}: {verb}")
+        most = "at most" if less_is_better(name) else "at least"
+        verb = "holds" if _holds(run, name, least) else "fails"
+        lines.append(f"{one_line(name)} is {number(run.aggregates[name].mean)}, wanted {most} {number(least)}: {verb}")
     lines += [one_line(remark.sentence) for remark in remarks_of(run.manifest)]
     if run.manifest.tally.failed_verdicts:
         lines.append("A metric over what was not judged does not pass.")
@@ -75,85 +82,56 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-TOLERANCE = 1e-9
-"""A value this little short of the wanted one passes: 2/3 written with 9 digits is 2/3."""
+def assert_metrics(
+    request: pytest.FixtureRequest,
+    data: Traces | EvalRun,
+    wanted: Mapping[str | Metric, float],
+    *,
+    judge: Bench | None = None,
+) -> EvalRun:
+    """Judge traces and assert that every metric reaches its value; return the run with these metrics.
+
+    Raises:
+        AssertionError: A metric does not reach its value, or a verdict failed.
+        MissError: In replay mode, the cassette does not hold a verdict.
+        ConfigError: No metric is given, or there is none of such a name; nothing is judged then.
+    """
+    __tracebackhide__ = True
+    if not wanted:
+        raise ConfigError("no metric is named; name at least one, such as {'AP@5': 0.8}")
+    values = _unique(wanted)
+    bench = judge
+    if isinstance(data, EvalRun):
+        run = data
+    else:
+        bench = bench or request.getfixturevalue("judge")
+        run = bench.evaluate(data)
+    run = rescore(run, list(wanted))
+    least = dict(zip(run.manifest.metrics, values, strict=True))
+    missed = False
+    for name, value in least.items():
+        ok = _holds(run, name, value)
+        missed = missed or not ok
+        less = less_is_better(name)
+        row = {"metric": name, "score": run.aggregates[name].mean, "wanted": value, "less": less, "ok": ok}
+        row |= {"verdicts": run.manifest.tally.verdicts, "failed": run.manifest.tally.failed_verdicts}
+        request.node.user_properties.append((PROPERTY, json.dumps(row)))
+    if missed:
+        raise AssertionError(failure_message(run, least, bench))
+    return run
 
 
-class AssertMetrics:
-    """Asserts the least values of metrics; the greatest where less is better."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self._request = request
-
-    def __call__(
-        self, data: Traces | EvalRun, wanted: Mapping[str | Metric, float], *, judge: Bench | None = None
-    ) -> EvalRun:
-        """Judge traces and assert that every metric reaches its value.
-
-        Args:
-            data: What `judge.evaluate` takes, or a run.
-            wanted: The least value, by metric; the greatest of one of which less is better. Of several traces
-                the mean counts.
-            judge: Who judges; None takes the fixture `judge`.
-
-        Returns:
-            The run with the metrics asked for.
-
-        Raises:
-            AssertionError: A metric does not reach its value, or a verdict failed.
-            MissError: In replay mode, the cassette does not hold a verdict.
-            ConfigError: No metric is given, or there is none of such a name; nothing is judged then.
-        """
-        __tracebackhide__ = True
-        if not wanted:
-            raise ConfigError("no metric is named; name at least one, such as {'AP@5': 0.8}")
-        values = _unique(wanted)
-        bench = judge
-        if isinstance(data, EvalRun):
-            run = data
-        else:
-            bench = bench or self._request.getfixturevalue("judge")
-            run = bench.evaluate(data)
-        run = rescore(run, list(wanted))
-        least = dict(zip(run.manifest.metrics, values, strict=True))
-        missed = False
-        for name, value in least.items():
-            aggregate = run.aggregates[name]
-            fewer = less_is_better(name)
-            edge = value + TOLERANCE if fewer else value - TOLERANCE
-            ok = aggregate.mean is not None and not aggregate.n_failed and reaches(name, aggregate.mean, edge)
-            missed = missed or not ok
-            row = {"metric": name, "score": aggregate.mean, "wanted": value, "less": fewer, "ok": ok}
-            row |= {"verdicts": run.manifest.tally.verdicts, "failed": run.manifest.tally.failed_verdicts}
-            self._request.node.user_properties.append((PROPERTY, json.dumps(row)))
-        if missed:
-            raise AssertionError(failure_message(run, least, bench))
-        return run
-
-
-class AssertContextPrecision:
-    """Asserts the least average precision."""
-
-    def __init__(self, assert_metrics: AssertMetrics) -> None:
-        self._assert_metrics = assert_metrics
-
-    def __call__(
-        self, data: Traces | EvalRun, ap: float, *, k: int | None = None, judge: Bench | None = None
-    ) -> EvalRun:
-        """Judge traces and assert their context precision, `AP` or with `k` `AP@k`.
-
-        Args:
-            data: What `judge.evaluate` takes, or a run. Of several traces the mean counts.
-            ap: The least value, from 0 to 1.
-            k: How many ranks count; None for the whole list.
-            judge: Who judges; None takes the fixture `judge`.
-
-        Raises:
-            AssertionError: It is below `ap`, or a verdict failed.
-            MissError: In replay mode, the cassette does not hold a verdict.
-        """
-        __tracebackhide__ = True
-        return self._assert_metrics(data, {"AP" if k is None else f"AP@{k}": ap}, judge=judge)
+def assert_context_precision(
+    request: pytest.FixtureRequest,
+    data: Traces | EvalRun,
+    ap: float,
+    *,
+    k: int | None = None,
+    judge: Bench | None = None,
+) -> EvalRun:
+    """Judge traces and assert their context precision, `AP` or with `k` `AP@k`; see `assert_metrics`."""
+    __tracebackhide__ = True
+    return assert_metrics(request, data, {"AP" if k is None else f"AP@{k}": ap}, judge=judge)
 
 
 def _unique(wanted: Mapping[str | Metric, float]) -> list[Any]:

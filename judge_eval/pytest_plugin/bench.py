@@ -97,33 +97,23 @@ class Bench:
             raise error.with_traceback(None) from None
 
 
-class FakeBench:
-    """Makes judges that need no network."""
-
-    def __init__(self, request: pytest.FixtureRequest) -> None:
-        self._request, self._open = request, ExitStack()
-
-    def __call__(self, answers: Mapping[Any, Any] | Callable[..., Any] | str = "overlap", **settings: Any) -> Bench:
-        """Make a judge.
-
-        Args:
-            answers: A table (see `FakeBackend.table`), a function (see `FakeBackend`), or a rule's name.
-            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant`, `evidence` or `blank`, instead of the marker's.
-        """
-        chosen = {**settings_of(self._request), **_known(settings)}
-        backend: str | Backend
-        if isinstance(answers, str):
-            backend = f"fake/{answers}"
-        elif isinstance(answers, Mapping):
-            backend = FakeBackend.table(answers)
-        else:
-            backend = FakeBackend(answers)
-        made = self._open.enter_context(_evaluator(backend, chosen, cache=False, options=Options()))
-        return Bench(made, "a fake judge")
-
-    def close(self) -> None:
-        """Close every judge that was made."""
-        self._open.close()
+def fake_bench(
+    request: pytest.FixtureRequest,
+    opened: ExitStack,
+    answers: Mapping[Any, Any] | Callable[..., Any] | str = "overlap",
+    **settings: Any,
+) -> Bench:
+    """Make a judge that needs no network, which `opened` closes; `settings` take the place of the marker's."""
+    chosen = {**settings_of(request), **_known(settings)}
+    backend: str | Backend
+    if isinstance(answers, str):
+        backend = f"fake/{answers}"
+    elif isinstance(answers, Mapping):
+        backend = FakeBackend.table(answers)
+    else:
+        backend = FakeBackend(answers)
+    evaluator = _evaluator(backend, chosen, cache=False, options=Options())
+    return Bench(opened.enter_context(evaluator), "a fake judge")
 
 
 @contextmanager
