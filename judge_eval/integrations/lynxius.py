@@ -40,42 +40,26 @@ class Configured:
     numbers: NumbersFlags
     calling: CallingFlags
 
-    @property
-    def out(self) -> Path:
-        """The folder of runs."""
-        return self.runs.out
-
-    @property
-    def model(self) -> str | None:
-        """Who judges; None where nobody is named."""
-        return self.judging.model
-
-    def evaluator(self, model: str | None = None, *, first: str) -> Evaluator:
-        """Make the evaluator, which the caller closes, with `first` as one more metric."""
-        judging = replace(self.judging, model=model or self.model)
-        metrics = dict.fromkeys([first, *(self.numbers.names or DEFAULT_METRICS)])
-        return judging.evaluator(self.calling, self.numbers, list(metrics))
-
 
 def configured() -> Configured:
     """Read the settings in force."""
-    settings_in_force: list[Configured] = []
 
     @spread
-    def read(runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: CallingFlags) -> None:
-        settings_in_force.append(Configured(runs, judging, numbers, calling))
+    def read(runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: CallingFlags) -> Configured:
+        return Configured(runs, judging, numbers, calling)
 
     app = typer.Typer(add_completion=False)
     app.command(cls=VerbCommand)(read)
     settings = settings_for(read, find_config()[1])
+    command = typer.main.get_command(app)
     try:
-        typer.main.get_command(app).main([], prog_name="judge-eval", standalone_mode=False, default_map=settings)
+        in_force: Configured = command.main([], prog_name="judge-eval", standalone_mode=False, default_map=settings)
     except Exception as error:
         message = getattr(error, "format_message", None)  # an error of typer
         if message is None:
             raise
         raise ConfigError(message()) from None
-    return settings_in_force[0]
+    return in_force
 
 
 @dataclass
@@ -187,8 +171,8 @@ class LynxiusClient:
         url = None if here else base_url or os.environ.get(SERVER)
         self._server = Client(str(url), token=api_key) if url else None
         self._settings = configured()
-        self._model, self._evaluator = model or self._settings.model, evaluator
-        self._out = self._settings.out if out is None else place_of_runs(out)
+        self._model, self._evaluator = model or self._settings.judging.model, evaluator
+        self._out = self._settings.runs.out if out is None else place_of_runs(out)
         if self._server is None and evaluator is None and not self._model:
             raise ConfigError(
                 'no model is named; give LynxiusClient(model="openai/NAME") (or "fake/overlap" to try it '
@@ -259,7 +243,9 @@ class LynxiusClient:
     def _judge(self) -> AbstractContextManager[Evaluator]:
         if self._evaluator is not None:
             return nullcontext(self._evaluator)
-        return self._settings.evaluator(self._model, first=CONTEXT_PRECISION)
+        judging, numbers = replace(self._settings.judging, model=self._model), self._settings.numbers
+        metrics = dict.fromkeys([CONTEXT_PRECISION, *(numbers.names or DEFAULT_METRICS)])
+        return judging.evaluator(self._settings.calling, numbers, list(metrics))
 
     def _load(self, run: str) -> EvalRun:
         return self._server.get_eval_run(run) if self._server else EvalRun.load(find_run(run, self._out))

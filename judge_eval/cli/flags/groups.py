@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import Parameter
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from typer import Context, Option
 from typer.models import ArgumentInfo, OptionInfo
@@ -19,6 +19,8 @@ from judge_eval.cli.flags import completion
 from judge_eval.errors import ConfigError, advise
 from judge_eval.safe_text import check_spelling_of_place, check_text, is_address, public_url
 from judge_eval.settings import RANGES, FieldValues, Range, Setting, hints_of, setting_of, settings_of
+
+T = TypeVar("T")
 
 NO_FLAG = object()
 """In the annotation of a parameter that is set by the environment and the configuration file alone."""
@@ -95,7 +97,7 @@ def _helped(name: str, hint: Any) -> Any:
     return Annotated[kind, _option(name, Setting(help)), *(extra for extra in extras if extra is not help)]
 
 
-def spread(function: Callable[..., None]) -> Callable[..., None]:
+def spread(function: Callable[..., T]) -> Callable[..., T]:
     """Spread the groups in a verb's signature into their flags, and gather them again when it is called."""
     # A part that names an unknown field, leaves out one without a default, or repeats a flag is a fault of
     # the program: `TypeError` at import.
@@ -123,13 +125,13 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
             groups[owner][1].append(name)
 
     @functools.wraps(function)
-    def gathered(**values: Any) -> None:
+    def gathered(**values: Any) -> T:
         for name, value in values.items():
             _check(flat[name], value)
         own = {name: value for name, value in values.items() if name in hints and name not in groups}
         for name, (group, names) in groups.items():
             own[name] = _gathered(group, {field: values[field] for field in names})
-        function(**own)
+        return function(**own)
 
     gathered.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
     gathered.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
