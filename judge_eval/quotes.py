@@ -71,14 +71,7 @@ _fold_once = lru_cache(maxsize=2)(_folded)
 def stands_in(text: str, quote: str) -> bool:
     """Return whether a text contains a quote after folding; of one with an ellipsis all parts, in order."""
     # A quote of only white space, quotation marks and invisible characters is in no text.
-    parts = _parts(quote)
-    folded, at = fold(text), 0
-    for part in parts:
-        at = folded.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return bool(parts)
+    return bool(_spans_of(_parts(quote), fold(text)))
 
 
 def is_evidence(text: str, quote: str) -> bool:
@@ -93,8 +86,23 @@ def is_evidence(text: str, quote: str) -> bool:
 
 def _parts(quote: str) -> list[str]:
     """Fold a quote, without the quotation marks around it, and cut it at its ellipses."""
-    pieces = _ELLIPSIS.split(fold(quote).strip(" \"'"))
-    return [part for part in (piece.strip() for piece in pieces) if part]
+    return _split(fold(quote).strip(" \"'"))
+
+
+def _split(quote: str) -> list[str]:
+    return [part for part in map(str.strip, _ELLIPSIS.split(quote)) if part]
+
+
+def _spans_of(parts: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """Return where parts stand in a text, one behind the other; empty if not all do."""
+    spans, at = list[tuple[int, int]](), 0
+    for part in parts:
+        start = text.find(part, at)
+        if start < 0:
+            return []
+        at = start + len(part)
+        spans.append((start, at))
+    return spans
 
 
 def marked(text: str, quote: str) -> list[str]:
@@ -116,18 +124,8 @@ def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
     if len(text) > LONGEST or not stands_in(text, quote):
         return []
     folded, origin = _fold_with_origins(text)
-    for parts in ([fold(quote)], _parts(quote)):
-        spans, at = list[tuple[int, int]](), 0
-        for part in parts:
-            at = folded.find(part, at)
-            if at < 0:
-                break
-            end = at + len(part)
-            spans.append((origin[at], origin[end - 1] + 1))
-            at = end
-        else:
-            return spans
-    return []
+    spans = _spans_of([fold(quote)], folded) or _spans_of(_parts(quote), folded)
+    return [(origin[start], origin[end - 1] + 1) for start, end in spans]
 
 
 @lru_cache(maxsize=1)
@@ -228,11 +226,6 @@ def _runs_through(text: str, place: int) -> bool:
 
 def _places_of(text: str, quote: str) -> list[tuple[int, int]]:
     """Return where the parts of a quote stand, exactly or else with the differences of `fold`; none if not all do."""
-    spans, at = [], 0
-    for part in filter(None, map(str.strip, _ELLIPSIS.split(quote))):
-        start = text.find(part, at)
-        if start < 0:
-            return _folded_spans(text, quote) if _parts(quote) else []
-        at = start + len(part)
-        spans.append((start, at))
-    return spans
+    parts = _split(quote)
+    spans = _spans_of(parts, text)
+    return _folded_spans(text, quote) if parts and not spans else spans
