@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from inspect import Signature, signature
+from inspect import signature
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypedDict, Unpack, cast
@@ -43,7 +44,7 @@ from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, build_stack, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric
-from judge_eval.notebook import watched
+from judge_eval.notebook import NotebookProgress, shown_by_default
 from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import CorpusSearch, Dataset, Intervals, Manifest, Tally, TraceResult
 from judge_eval.runs.judging.retrieval import retrieve
@@ -68,6 +69,7 @@ from judge_eval.safe_text import counted, type_of
 from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
 from judge_eval.settings import check_names, check_ranges, divided, with_keywords
 from judge_eval.spelling import option
+from judge_eval.views.progress import progress_bar
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
@@ -322,7 +324,7 @@ class Evaluator:
                     return EvalRun.of(done, source.input if source else None)
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        with keeping, watched(watch or self.watch) as shown:
+        with keeping, _watched(watch or self.watch) as shown:
             session = RunSession(first, context, journal, shown, rows=rows)
             traces = self._traces(source, data, selection.reader, session.remarks.add)
             for last in (False, True):  # a few unreadable replies are asked for once more
@@ -504,6 +506,23 @@ async def _surveyed(source: Replayable | None) -> Dataset:
     return await asyncio.to_thread(survey)
 
 
+@contextmanager
+def _watched(watch: Callable[[Progress], None] | None) -> Iterator[Callable[[Progress], None] | None]:
+    """Show the progress that nobody watches: in the cell of a notebook, or on the terminal of a script."""
+    if watch is None and "IPython" in sys.modules:
+        watch = shown_by_default()
+    if isinstance(watch, NotebookProgress):
+        with watch.until_interrupted():
+            yield watch
+    elif watch is None and sys.stderr is not None and sys.stderr.isatty() and not _SPEAKERS & sys.modules.keys():
+        with progress_bar(after=1.0) as watch:
+            yield watch
+    else:
+        yield watch
+
+
+_SPEAKERS = {"judge_eval.cli", "judge_eval.server", "_pytest"}
+"""Programs that say themselves how far they are."""
 _log = logging.getLogger("judge_eval")
 
 
@@ -536,6 +555,7 @@ class EvaluateKeywords(PolicyKeywords, RunKeywords, total=False):
     retriever: Any
 
 
+@with_keywords(Evaluator, Evaluator.evaluate)
 @brief
 def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeywords]) -> EvalRun:
     """Judge traces with a model and return the run: `Evaluator(model, ...).evaluate(data)` in one call.
@@ -550,17 +570,3 @@ def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeyw
     of_run = {name: own.pop(name) for name in [*own] if name in signature(Evaluator.evaluate).parameters}
     with Evaluator(model, **own) as evaluator:
         return evaluator.evaluate(data, **of_run)
-
-
-evaluate.__signature__ = Signature(  # type: ignore[attr-defined]
-    [
-        *[each for each in signature(evaluate).parameters.values() if each.kind is not each.VAR_KEYWORD],
-        *[
-            each
-            for verb in (Evaluator, Evaluator.evaluate)
-            for each in signature(verb).parameters.values()
-            if each.kind is each.KEYWORD_ONLY
-        ],
-    ],
-    return_annotation="EvalRun",
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import ConfigError
 from judge_eval.record import Shown
-from judge_eval.views.progress import progress_bar, progress_line
+from judge_eval.views.progress import progress_line
 
 if TYPE_CHECKING:
     from judge_eval.runs.scoring.counting import Progress
@@ -49,24 +49,6 @@ def shown_by_default() -> NotebookProgress | None:
     """Return what shows the progress in the cell of a notebook; None outside of one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return NotebookProgress() if hasattr(shell, "kernel") else None
-
-
-@contextmanager
-def watched(watch: Callable[[Progress], None] | None) -> Iterator[Callable[[Progress], None] | None]:
-    """Show the progress that nobody watches: in the cell of a notebook, or on the terminal of a script."""
-    watch = watch or shown_by_default()
-    if isinstance(watch, NotebookProgress):
-        with watch.until_interrupted():
-            yield watch
-    elif watch is None and sys.stderr is not None and sys.stderr.isatty() and not _SPEAKERS & sys.modules.keys():
-        with progress_bar(after=1.0) as watch:
-            yield watch
-    else:
-        yield watch
-
-
-_SPEAKERS = {"judge_eval.cli", "judge_eval.server", "_pytest"}
-"""Programs that say themselves how far they are."""
 
 
 class NotebookProgress:

@@ -9,8 +9,8 @@ import functools
 import inspect
 import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib.resources import files
 from inspect import Parameter
 from pathlib import Path
@@ -70,10 +70,10 @@ PARAMS: Final = _table("parameters")
 """By name, for parameters of a request that mean the same to all servers."""
 
 
-def check_ranges(values: Mapping[str, object], table: Mapping[str, Range] = RANGES) -> None:
+def check_ranges(values: Mapping[str, object]) -> None:
     """Check numbers by name; None passes."""
     for name, value in values.items():
-        table[name].check(value, name)
+        RANGES[name].check(value, name)
 
 
 def check_params(params: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ def setting_of(hint: Any) -> Setting | None:
 def hints_of(record: Any) -> Mapping[str, Any]:
     """Return the annotations of a record's fields, settings included."""
     hints = get_type_hints(record, include_extras=True)
-    return MappingProxyType({field.name: hints[field.name] for field in _fields(record)})
+    return MappingProxyType({field.name: hints[field.name] for field in fields(record)})
 
 
 @functools.cache
@@ -219,7 +219,7 @@ def of_keywords(record: Callable[..., AnyOptions], values: Mapping[str, Any], su
 def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, Any]:
     """Return what is set in a record, or in some of its fields, as JSON; paths become absolute."""
     values = {}
-    for field in _fields(type(record)):
+    for field in fields(type(record)):
         value = getattr(record, field.name)
         default = field.default if field.default_factory is MISSING else field.default_factory()
         if (names is None or field.name in names) and value != default:
@@ -228,13 +228,8 @@ def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, A
 
 
 def check_names(values: Mapping[str, Any], known: Sequence[str], **records: type) -> None:
-    """Check that a function knows all keywords that it was given; raises `TypeError` with the nearest.
-
-    Args:
-        values: The keywords.
-        known: Those that it knows.
-        records: Its keywords that take a record, of whose fields people forget that they stand there.
-    """
+    """Check that a function knows all keywords that it was given; raises `TypeError` with the nearest."""
+    # `records` are its keywords that take a record, of whose fields people forget that they stand there.
     for name in values:
         if name not in known:
             inside = (keyword for keyword, record in records.items() if name in record.__annotations__)
@@ -283,26 +278,31 @@ def divided(
     )
 
 
-def with_keywords(*records: type) -> Callable[[Verb], Verb]:
-    """Have `help()` and editors show the fields of records as keywords of a function with `**keywords`."""
+def with_keywords(*owners: Any) -> Callable[[Verb], Verb]:
+    """Have `help()` and editors show the fields of records, or other functions' keywords, as those of `**keywords`."""
 
     def decorate(verb: Verb) -> Verb:
         shown = inspect.signature(verb)
         named = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        for owner, field in ((record, field) for record in records for field in _fields(record)):
-            hint = hints_of(owner)[field.name]
-            kind = get_args(hint)[0] if setting_of(hint) else hint
-            default = None if field.default is MISSING else field.default
-            named.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        for owner in owners:
+            named += _keywords_of(owner)
         verb.__signature__ = shown.replace(parameters=named)  # type: ignore[attr-defined]
         return verb
 
     return decorate
 
 
-def _fields(record: Any) -> tuple[Field[Any], ...]:
-    assert is_dataclass(record)
-    return fields(record)
+def _keywords_of(owner: Any) -> Iterator[Parameter]:
+    is_record: bool = is_dataclass(owner)
+    if not is_record:
+        yield from (each for each in inspect.signature(owner).parameters.values() if each.kind is each.KEYWORD_ONLY)
+        return
+    hints = hints_of(owner)
+    for field in fields(owner):
+        hint = hints[field.name]
+        kind = get_args(hint)[0] if setting_of(hint) else hint
+        default = None if field.default is MISSING else field.default
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _fit(hint: Any, value: Any) -> Any:
