@@ -4,6 +4,7 @@ from judge_eval.prompts.chat import Prompt as Prompt
 from judge_eval.prompts.chat import PromptForm as PromptForm
 from judge_eval.prompts.chat import PromptScale as PromptScale
 from judge_eval.prompts.chat import Repair as Repair
+from judge_eval.prompts.chat import load_repair as load_repair
 from judge_eval.prompts.chat import scale_named as scale_named
 from judge_eval.prompts.claims import CLAIM_READING as CLAIM_READING
 from judge_eval.prompts.claims import CellForm as CellForm
@@ -21,7 +22,6 @@ from judge_eval.prompts.shipped import check_lock as check_lock
 from judge_eval.prompts.shipped import form_of_version as form_of_version
 from judge_eval.prompts.shipped import load_form as load_form
 from judge_eval.prompts.shipped import load_prompt as load_prompt
-from judge_eval.prompts.shipped import load_repair as load_repair
 from judge_eval.prompts.shipped import lock as lock
 from judge_eval.prompts.shipped import prompt_ids as prompt_ids
 from judge_eval.prompts.shipped import prompt_versions as prompt_versions

@@ -159,7 +159,12 @@ def parsed(data: dict[str, Any], kind: type[R], name: str) -> R:
 @cache
 def load_conversation() -> ConversationPrompt:
     """Load the texts for questions with a conversation before them."""
-    return parsed(toml_table(prompt_folder() / "conversation.toml", "conversation"), ConversationPrompt, "conversation")
+    return _part("conversation", ConversationPrompt)
+
+
+def _part(name: str, kind: type[R]) -> R:
+    """Load a file that is a part of what every prompt asks."""
+    return parsed(toml_table(prompt_folder() / f"{name}.toml", name), kind, name)
 
 
 class PromptedForm:
@@ -195,19 +200,12 @@ class FencedForm(PromptedForm):
     _key = PUBLIC
     _twin: Self | None = None
 
-    def unreadable(self, problem: str) -> str:
-        """Return what is said of an answer that could not be read."""
-        return self._unreadable(problem=problem)
-
-    @property
-    def system(self) -> str:
-        """What is said first to every request: the system text and the contract."""
-        return self._system.content
-
     def _show(self, system: str, contract: str, chunk: str, titled_chunk: str, unreadable: str) -> None:
-        self._system = Message("system", system.strip() + "\n" + contract.strip())
+        self.system = system.strip() + "\n" + contract.strip()
+        """What is said first to every request: the system text and the contract."""
+        self.unreadable = filler(unreadable.strip())
+        """Writes what is said of an answer that could not be read because of its `problem`."""
         self._chunk, self._titled = filler(chunk.strip()), filler(titled_chunk.strip())
-        self._unreadable = filler(unreadable.strip())
 
     def _fence(self, request: Request, asked: list[str]) -> tuple[str, str]:
         """Return the mark for what is asked, and the passages one after the other, each with its own mark."""
@@ -225,12 +223,12 @@ class FencedForm(PromptedForm):
 
     def _messages(self, request: Request, mark: str, user: str) -> tuple[Message, Message]:
         """Return the messages of a request: with a conversation its rule and its block, under the question's mark."""
-        if not request.history:
-            return self._system, Message("user", user)
-        conversation = load_conversation()
-        block = conversation.fill(mark=mark, history=request.history)
-        system = Message("system", f"{self._system.content}\n{conversation.rule.strip()}")
-        return system, Message("user", f"{block}\n{user}")
+        system = self.system
+        if request.history:
+            conversation = load_conversation()
+            user = f"{conversation.fill(mark=mark, history=request.history)}\n{user}"
+            system = f"{system}\n{conversation.rule.strip()}"
+        return Message("system", system), Message("user", user)
 
     def with_secret_fences(self, secret: bytes) -> Self:
         """Return the same form, with the same digest, whose marks cannot be told without the secret."""
@@ -318,12 +316,19 @@ class Repair(Digested):
     evidence: str
 
 
+@cache
+def load_repair() -> Repair:
+    """Load the texts of the repair rounds."""
+    return _part("repair", Repair)
+
+
 class PromptForm(FencedForm):
     """A prompt as a `wire.Form`; unless it is `pinned` to its version, a resumed run keeps its own."""
 
     prompt: Prompt
 
-    def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
+    def __init__(self, prompt: Prompt, repair: Repair | None = None, *, pinned: bool = True) -> None:
+        self.repair = repair = repair or load_repair()
         contract, unreadable, versions = prompt.contract, repair.unreadable, [repair.digest, READING]
         if prompt.verdict_alone:
             scale = prompt.grades
@@ -334,17 +339,9 @@ class PromptForm(FencedForm):
         super().__init__(prompt, pinned, *versions)
         system, contract = map(prompt.with_levels, (prompt.system, contract))
         self._show(system, contract, prompt.chunk, prompt.titled_chunk, unreadable)
-        self.repair, self._user = repair, filler(prompt.user.strip())
-
-    @property
-    def listwise(self) -> bool:
-        """Whether one reply judges all passages."""
-        return self.prompt.mode == "listwise"
-
-    @property
-    def schema_name(self) -> str:
-        """The name the schema goes by."""
-        return "verdicts" if self.listwise else "verdict"
+        self._user = filler(prompt.user.strip())
+        self.listwise = prompt.mode == "listwise"
+        self.schema_name = "verdicts" if self.listwise else "verdict"
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:

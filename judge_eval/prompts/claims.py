@@ -29,7 +29,7 @@ def _list_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return object_schema({name: {"type": "array", "items": object_schema(fields)}})
 
 
-_SCHEMAS: Mapping[str, tuple[str, dict[str, Any]]] = {
+_SCHEMAS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "split": ("split", _list_of("claims", {"quote": _TEXT, "claim": _TEXT, "vital": {"type": "boolean"}})),
     "claims": ("support", object_schema(_ROW)),
     "claims-list": ("supports", _list_of("chunks", {"id": {"type": "integer"}, **_ROW})),
@@ -96,21 +96,8 @@ class ClaimsForm(FencedForm):
         super().__init__(prompt, pinned, CLAIM_READING)
         self._show(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk, prompt.unreadable)
         self._user, self._claim = filler(prompt.user.strip()), filler(prompt.claim.strip())
-
-    @property
-    def listwise(self) -> bool:
-        """Whether one reply is about all passages."""
-        return self.prompt.mode in ("claims-list", "together")
-
-    @property
-    def schema_name(self) -> str:
-        """The name the schema goes by: `split`, `support`, `supports` or `together`."""
-        return _SCHEMAS[self.prompt.mode][0]
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The strict JSON schema of the reply, fields in the order they are to be written."""
-        return _SCHEMAS[self.prompt.mode][1]
+        self.listwise = prompt.mode in ("claims-list", "together")
+        self.schema_name, self.schema = _SCHEMAS[prompt.mode]
 
     def second_look(self, problem: str = "") -> str:
         """Return what is said of an answer that lacks something."""

@@ -13,6 +13,7 @@ from judge_eval.prompts.chat import (
     PromptForm,
     Repair,
     load_conversation,
+    load_repair,
     parsed,
     prompt_folder,
     toml_table,
@@ -30,8 +31,16 @@ _KINDS: dict[str, type[DecisionPrompt] | type[CellPrompt] | type[ClaimsPrompt]] 
     **dict.fromkeys(("split", "claims", "claims-list", "together"), ClaimsPrompt),
 }
 
-
-_PARTS: dict[str, Callable[[], Repair | ConversationPrompt]] = {}
+_FORMS: dict[type[AnyPrompt], Callable[..., AnyForm]] = {
+    Prompt: PromptForm,
+    DecisionPrompt: DecisionForm,
+    ClaimsPrompt: ClaimsForm,
+    CellPrompt: CellForm,
+}
+_PARTS: dict[str, Callable[[], Repair | ConversationPrompt]] = {
+    "repair": load_repair,
+    "conversation": load_conversation,
+}
 """The files that are parts of what every prompt asks, and no prompts by themselves."""
 
 
@@ -105,15 +114,6 @@ def load_prompt(name: str | Path) -> AnyPrompt:
     return _read_prompt(name, str(name)) if isinstance(name, Path) else _shipped(name)
 
 
-@cache
-def load_repair() -> Repair:
-    """Load the texts of the repair rounds."""
-    return parsed(toml_table(prompt_folder() / "repair.toml", "repair"), Repair, "repair")
-
-
-_PARTS |= {"repair": load_repair, "conversation": load_conversation}
-
-
 def load_form(name: str | Path) -> AnyForm:
     """Load a prompt and make a form of it."""
     return _form(load_prompt(name), pinned=isinstance(name, Path) or "@" in name)
@@ -126,13 +126,7 @@ def form_of_version(name: str, version: int, *, pinned: bool) -> AnyForm:
 
 
 def _form(prompt: AnyPrompt, *, pinned: bool) -> AnyForm:
-    if isinstance(prompt, DecisionPrompt):
-        return DecisionForm(prompt, pinned=pinned)
-    if isinstance(prompt, ClaimsPrompt):
-        return ClaimsForm(prompt, pinned=pinned)
-    if isinstance(prompt, CellPrompt):
-        return CellForm(prompt, pinned=pinned)
-    return PromptForm(prompt, load_repair(), pinned=pinned)
+    return _FORMS[type(prompt)](prompt, pinned=pinned)
 
 
 def lock() -> dict[str, str]:
