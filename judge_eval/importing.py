@@ -120,12 +120,7 @@ def import_verdicts(
 
 
 def read_scale(text: str | None, relevant: int | None = None, known: Scale = BINARY) -> Scale:
-    """Read a scale: `binary`, `graded`, or its ends, such as `0-4`, with the least relevant grade.
-
-    Args:
-        text: The scale; None takes `known`.
-        relevant: The least grade that counts as relevant; the scale's own if None.
-        known: The scale if `text` is None.
+    """Read a scale: `binary`, `graded`, or its ends, such as `0-4`; None is `known`. `relevant` is its threshold.
 
     Raises:
         ConfigError: It is not one of these, or a threshold is missing.
@@ -193,7 +188,7 @@ def _kept(run: Run, scorer: Scorer) -> tuple[Outcomes, dict[str, Recorded]]:
 def _on_scale(verdict: Verdict, before: Scale, scale: Scale) -> Verdict:
     """Return a verdict on a scale with other grades; a grade that is lost may have no probability."""
     shares = verdict.grade_probabilities
-    if shares is None or before.same_grades(scale):
+    if shares is None or before.grades == scale.grades:
         return verdict
     by_grade = dict(zip(before.grades, shares, strict=True))
     if any(share for grade, share in by_grade.items() if grade not in scale.grades):

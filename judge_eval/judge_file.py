@@ -127,10 +127,10 @@ class JudgeSpec(ModelSpec):
             raise ConfigError(f"{where}: write a table [[member]] for each member")
         for number, member in enumerate(members, 1):
             _check_names(member, MemberSpec, f"{where}: member {number}")
-        for name in ("cheap", "strong"):
-            if isinstance(data.get(name), dict):
-                _check_names(data[name], ModelSpec, f"{where}: {name}")
-        for part in (data, *members, data.get("cheap"), data.get("strong")):
+        stages = {name: data[name] for name in ("cheap", "strong") if isinstance(data.get(name), dict)}
+        for name, stage in stages.items():
+            _check_names(stage, ModelSpec, f"{where}: {name}")
+        for part in (data, *members, *stages.values()):
             _check_part(part, where, folder)
         spec = cls.of_settings(data, where)
         if bool(spec.member) + bool(spec.cheap or spec.strong) + bool(spec.model or spec.judge) > 1:
@@ -380,9 +380,7 @@ def _check_names(table: Mapping[str, Any], record: type[Record], where: str) -> 
             raise ConfigError(f"{where}: no setting {name!r}; {advise(name, known)}")
 
 
-def _check_part(part: Any, where: str, folder: Path | None) -> None:
-    if not isinstance(part, dict):
-        return
+def _check_part(part: dict[str, Any], where: str, folder: Path | None) -> None:
     variable, prompt = part.get("key_env"), part.get("prompt")
     if isinstance(variable, str) and not _VARIABLE.fullmatch(variable):
         raise ConfigError(f"{where}: key_env must be the name of an environment variable, not a key")

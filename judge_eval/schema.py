@@ -148,10 +148,6 @@ class Scale(Record):
         """Its grades and its threshold, for messages."""
         return f"{self.span} (relevant from {self.relevant})"
 
-    def same_grades(self, other: Scale) -> bool:
-        """Return whether another scale has the same grades."""
-        return self.grades == other.grades
-
     def relevant_from(self, grade: int | None) -> Scale:
         """Return the scale with another threshold; the same if None.
 

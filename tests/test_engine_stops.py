@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval.engine import BLOCK, Engine, Item, Judged
 from judge_eval.errors import FatalCallError, TransientError
-from judge_eval.judges import Judge, Panel, Pointwise
+from judge_eval.judges import Judge, Member, Panel, Pointwise
 from judge_eval.wire import Completion, Request
 from tests.support.engines import JUDGE, NO, Scripted, collect, gather, items
 from tests.support.replies import one
@@ -125,7 +125,7 @@ def test_a_stop_makes_no_verdict_that_a_whole_run_would_not_have() -> None:
             await gather(engine, items(2), collected)
         return collected
 
-    samples = Panel.of_samples(lambda k: Pointwise("support/binary", sample=k + 1), 2)
+    samples = Panel([Member(f"sample {k}", Pointwise("support/binary", sample=k)) for k in (1, 2)])
     for judge in (JUDGE, samples):
         (judged,) = asyncio.run(asyncio.wait_for(main(judge), 30))
         assert [outcome.kind for outcome in judged.judgment.outcomes] == ["no_verdict", "verdict"]

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from judge_eval import schema
 from judge_eval.errors import DataError, JudgeEvalError
 from judge_eval.judges import claim_questions, prompted
 from judge_eval.judges.claim_questions import RowReading
 from judge_eval.judges.decision import check_quotes
 from judge_eval.judges.judge import JudgingPlan, RequestRound, resume_by_verdicts
-from judge_eval.judges.parsing import Problem, evidence_found, fault_of
+from judge_eval.judges.parsing import NOT_ASKED, Problem, evidence_found, fault_of
 from judge_eval.judges.questions import (
     Asking,
     Question,
@@ -27,20 +28,6 @@ from judge_eval.judges.splitting import Split, Splitting
 from judge_eval.prompts import AnyForm, CellForm, ClaimsForm, load_form, scale_named
 from judge_eval.registry import Kind
 from judge_eval.safe_text import counted
-from judge_eval.schema import (
-    Call,
-    Claim,
-    ClaimsJudged,
-    ClaimSupport,
-    EvidencePolicy,
-    Judgment,
-    NoVerdict,
-    Outcome,
-    Scale,
-    Support,
-    Trace,
-    Verdict,
-)
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Passage, Reply, Request
 
@@ -48,10 +35,16 @@ COUNTED = "Counted: "
 """The beginning of these verdicts' reasons: they are made from the claims, not written by the judge."""
 _NAMED = 3
 _LENGTH = 60
-_VERBS: tuple[tuple[str, Support], ...] = (("states", "full"), ("in part", "partial"), ("contradicts", "contradicts"))
+_VERBS: tuple[tuple[str, schema.Support], ...] = (
+    ("states", "full"),
+    ("in part", "partial"),
+    ("contradicts", "contradicts"),
+)
 
 
-def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim], scale: Scale) -> int:
+def grade_of_supports(
+    supports: Sequence[schema.ClaimSupport], claims: Sequence[schema.Claim], scale: schema.Scale
+) -> int:
     """Return the grade that follows from a row."""
     # The highest grade if the chunk supports every vital claim fully (every claim, if none is vital); else
     # the least relevant one if it supports at least one claim, fully or partly; else, if it contradicts one,
@@ -65,7 +58,7 @@ def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim],
     return scale.relevant if some else min(scale.minimum + bool(kinds), scale.relevant - 1)
 
 
-def reason_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim]) -> str:
+def reason_of_supports(supports: Sequence[schema.ClaimSupport], claims: Sequence[schema.Claim]) -> str:
     """Return the reason of a row in words."""
     texts = {claim.id: claim.text.rstrip(".。") for claim in claims}
     count = sum(cell.support != "contradicts" for cell in supports)
@@ -116,6 +109,8 @@ class Claims(prompted.PromptJudge):
 
     form: ClaimsForm | CellForm
     settings = ("sample", "evidence")
+    needs = ()
+    """A trace without claims needs a reference; see `check_trace`."""
     by_claims = True
     """Its verdicts say which claims each chunk supports."""
 
@@ -128,7 +123,7 @@ class Claims(prompted.PromptJudge):
         together: str | Path | ClaimsForm = "claims/together",
         relevant: int | None = None,
         sample: int = 0,
-        evidence: EvidencePolicy | None = None,
+        evidence: schema.EvidencePolicy | None = None,
     ) -> None:
         self.form = form = _form_of_modes(prompt, *_MODES)
         self._forms: dict[str, Any] = {"prompt": form}
@@ -138,20 +133,17 @@ class Claims(prompted.PromptJudge):
                 own = form.prompt.id.removesuffix("-list")
                 self._forms["pointwise"] = prompted.fit_form(own, ClaimsForm, "claims")
             self._forms["together"] = prompted.fit_form(together, ClaimsForm, "together")
-        self.splitting = None if isinstance(form, CellForm) else Splitting(split)
-        self.graded_by: Scale = form.prompt.grades if scale is None else scale_named(scale)
+        self.quotes = isinstance(form, ClaimsForm)
+        """Whether its model quotes: a decision model does not."""
+        self.splitting = Splitting(split) if self.quotes else None
+        self.graded_by: schema.Scale = form.prompt.grades if scale is None else scale_named(scale)
         self.scale = self.graded_by.relevant_from(relevant)
         self.sample = sample
-        self.evidence: EvidencePolicy = (
+        self.evidence: schema.EvidencePolicy = (
             prompted.fit_evidence(form, evidence) if isinstance(form, ClaimsForm) else "flag"
         )
 
-    @property
-    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
-        """What every trace must have besides its question: nothing; see `check_trace`."""
-        return ()
-
-    def check_trace(self, trace: Trace) -> None:
+    def check_trace(self, trace: schema.Trace) -> None:
         """Raise `DataError` unless a trace has claims, or a reference that can be split."""
         if trace.claims is not None:
             return
@@ -190,12 +182,7 @@ class Claims(prompted.PromptJudge):
             other.splitting = Splitting(split, max_tokens=self.splitting.max_tokens)
         return other
 
-    @property
-    def quotes(self) -> bool:
-        """Whether its model quotes: a decision model does not."""
-        return isinstance(self.form, ClaimsForm)
-
-    def _ask(self, trace: Trace, claims: Sequence[Claim], rows: Sequence[Question[RowReading]]) -> Asking:
+    def _ask(self, trace: schema.Trace, claims: Sequence[schema.Claim], rows: Sequence[Question[RowReading]]) -> Asking:
         if isinstance(self.form, CellForm):
             return claim_questions.ask_cells(self.form, trace, claims, rows, self.sample)
         shown = objects_shown(trace)
@@ -205,7 +192,9 @@ class Claims(prompted.PromptJudge):
         alone = claim_questions.RowContract(self._forms["pointwise"], self.sample, claims, shown)
         return ask_listwise(own, alone, trace, rows, claim_questions.WINDOW)
 
-    def _ask_together(self, trace: Trace, claims: Sequence[Claim], whole: claim_questions.Together) -> Asking:
+    def _ask_together(
+        self, trace: schema.Trace, claims: Sequence[schema.Claim], whole: claim_questions.Together
+    ) -> Asking:
         if isinstance(self.form, CellForm):
             return claim_questions.ask_cells_together(self.form, trace, claims, whole, self.sample)
         return claim_questions.ask_together(self._forms["together"], trace, claims, whole, self.sample)
@@ -222,11 +211,11 @@ class Claims(prompted.PromptJudge):
             raise JudgeEvalError(f"the prompt {ref}, or one that goes with it, is not the one this run used")
         return judge
 
-    def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
+    def plan(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: its claims, the rows of its chunks, what is covered together."""
         return (yield from self._plan(trace, known))
 
-    def is_complete(self, trace: Trace, earlier: Judgment) -> bool:
+    def is_complete(self, trace: schema.Trace, earlier: schema.Judgment) -> bool:
         """Tell whether every chunk has a verdict, and every question about all chunks an answer.
 
         If not all chunks fit into such a question, its "no" is unknown, and asking again changes nothing.
@@ -239,24 +228,22 @@ class Claims(prompted.PromptJudge):
         partial_set = len(whole.passages) < len(distinct(trace.chunks, {}))
         return partial_set and any(set(call.chunk_ids) == asked for call in earlier.calls)
 
-    def resume(self, trace: Trace, earlier: Judgment) -> JudgingPlan:
+    def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> JudgingPlan:
         """Plan what is missing: rows, and claims that all chunks were asked about without an answer."""
         together = earlier.claims.together if earlier.claims else {}
         return resume_by_verdicts(partial(self._plan, together=together), trace, earlier)
 
     def _plan(
-        self, trace: Trace, known: Mapping[str, Verdict], together: Mapping[str, bool | None] = {}
+        self, trace: schema.Trace, known: Mapping[str, schema.Verdict], together: Mapping[str, bool | None] = {}
     ) -> JudgingPlan:
         split = yield from self._claims_of(trace)
         rows = distinct(trace.chunks, known)
-        if split.claims is None:
-            failure = split.failure
-            return _judgment(trace, [_unruled(c.id, known, failure) for c in trace.chunks], None, ())
         claims = split.claims
         if not claims:
-            failure = NoVerdict(chunk_id="", why="unjudged", detail=NO_CLAIMS)
-            outcomes = [_unruled(chunk.id, known, failure) for chunk in trace.chunks]
-            return _judgment(trace, outcomes, ClaimsJudged(claims=()), (split.call,))
+            failure = split.failure if claims is None else Problem("unjudged", NO_CLAIMS)
+            judged = None if claims is None else schema.ClaimsJudged(claims=())
+            outcomes = [known.get(chunk.id) or failure.no_verdict(chunk.id) for chunk in trace.chunks]
+            return _judgment(trace, outcomes, judged, (split.call,))
         yield from self._ask(trace, claims, rows)
         supports = self._supports(rows, claims, known)
         whole = self._whole(trace, claims, supports)
@@ -268,7 +255,7 @@ class Claims(prompted.PromptJudge):
             if len(whole.passages) < len(distinct(trace.chunks, {})):  # those left out might cover more
                 whole.covered |= {claim: None for claim, covered in whole.covered.items() if not covered}
         outcomes = self._outcomes(trace, rows, claims, supports, known)
-        judged = ClaimsJudged(claims=claims, together=whole.covered)
+        judged = schema.ClaimsJudged(claims=claims, together=whole.covered)
         return _judgment(trace, outcomes, judged, (split.call, whole.call, *(row.call for row in rows)))
 
     def imagined_split(self, request: Request) -> Completion:
@@ -277,7 +264,7 @@ class Claims(prompted.PromptJudge):
         rows = [{"quote": each, "claim": each, "vital": True} for each in sentences]
         return Completion(json.dumps({"claims": rows}, ensure_ascii=False))
 
-    def _claims_of(self, trace: Trace) -> Generator[RequestRound, Sequence[Reply], Split]:
+    def _claims_of(self, trace: schema.Trace) -> Generator[RequestRound, Sequence[Reply], Split]:
         if trace.claims is not None:
             return Split(claims=trace.claims)
         if self.splitting is None or not (trace.reference or "").strip():
@@ -285,14 +272,14 @@ class Claims(prompted.PromptJudge):
         return (yield from self.splitting.split(trace))
 
     def _supports(
-        self, rows: Sequence[Question[RowReading]], claims: Sequence[Claim], known: Mapping[str, Verdict]
-    ) -> dict[str, tuple[ClaimSupport, ...]]:
+        self, rows: Sequence[Question[RowReading]], claims: Sequence[schema.Claim], known: Mapping[str, schema.Verdict]
+    ) -> dict[str, tuple[schema.ClaimSupport, ...]]:
         supports = {chunk_id: verdict.supports or () for chunk_id, verdict in known.items()}
         for row in rows:
             if row.reading is None:
                 continue
             cells = tuple(
-                ClaimSupport(
+                schema.ClaimSupport(
                     claim=claims[cell.number - 1].id,
                     support=cell.support,
                     quote=cell.quote,
@@ -304,7 +291,7 @@ class Claims(prompted.PromptJudge):
         return supports
 
     def _whole(
-        self, trace: Trace, claims: Sequence[Claim], supports: Mapping[str, Sequence[ClaimSupport]]
+        self, trace: schema.Trace, claims: Sequence[schema.Claim], supports: Mapping[str, Sequence[schema.ClaimSupport]]
     ) -> claim_questions.Together:
         """Choose the claims for all chunks together: no chunk covers them alone, and one covers a part."""
         # A decision model does not know parts; it is asked about all that no chunk covers alone.
@@ -325,20 +312,20 @@ class Claims(prompted.PromptJudge):
 
     def _outcomes(
         self,
-        trace: Trace,
+        trace: schema.Trace,
         rows: Sequence[Question[RowReading]],
-        claims: Sequence[Claim],
-        supports: Mapping[str, tuple[ClaimSupport, ...]],
-        known: Mapping[str, Verdict],
-    ) -> list[Outcome]:
+        claims: Sequence[schema.Claim],
+        supports: Mapping[str, tuple[schema.ClaimSupport, ...]],
+        known: Mapping[str, schema.Verdict],
+    ) -> list[schema.Outcome]:
         by_id = {chunk_id: row for row in rows for chunk_id in row.chunk_ids}
-        outcomes: list[Outcome] = []
+        outcomes: list[schema.Outcome] = []
         for chunk in trace.chunks:
             row = by_id.get(chunk.id)
             if row is None:
                 outcomes.append(known.get(chunk.id) or blank_outcome(chunk, self.scale, self.blank, supports=()))
             elif row.reading is None:
-                outcomes.append(row.failure(chunk.id))
+                outcomes.append((row.problem or NOT_ASKED).no_verdict(chunk.id))
             else:
                 outcomes.append(self._outcome(chunk.id, row.passage, row.reading, supports[chunk.id], claims))
         return outcomes
@@ -348,20 +335,20 @@ class Claims(prompted.PromptJudge):
         chunk_id: str,
         passage: Passage,
         row: RowReading,
-        supports: tuple[ClaimSupport, ...],
-        claims: Sequence[Claim],
-    ) -> Outcome:
+        supports: tuple[schema.ClaimSupport, ...],
+        claims: Sequence[schema.Claim],
+    ) -> schema.Outcome:
         """Return the verdict that follows from a row; a `NoVerdict` if required evidence for a claim is missing."""
         for cell in supports:
             if self.evidence == "required" and cell.support != "contradicts" and not cell.quote_found:
                 detail = f"supports claim {cell.claim}, but {fault_of(cell.quote, passage)}"
-                return NoVerdict(chunk_id=chunk_id, why="unsupported", detail=detail)
+                return schema.NoVerdict(chunk_id=chunk_id, why="unsupported", detail=detail)
         # The evidence is the first quote for a claim that is in the chunk, else the first quote; of a chunk that
         # supports nothing, a quote that contradicts.
         by_weight = sorted(supports, key=lambda cell: (cell.support == "contradicts", not cell.quote_found))
         evidence = next((cell for cell in by_weight if cell.quote.strip()), None)
         grade = grade_of_supports(supports, claims, self.graded_by)
-        return Verdict(
+        return schema.Verdict(
             chunk_id=chunk_id,
             grade=grade,
             relevant=grade >= self.scale.relevant,
@@ -373,16 +360,15 @@ class Claims(prompted.PromptJudge):
         )
 
 
-def _unruled(chunk_id: str, known: Mapping[str, Verdict], failure: NoVerdict) -> Outcome:
-    return known.get(chunk_id) or failure.replace(chunk_id=chunk_id)
-
-
 def _judgment(
-    trace: Trace, outcomes: Sequence[Outcome], claims: ClaimsJudged | None, calls: Sequence[Call | None]
-) -> Judgment:
+    trace: schema.Trace,
+    outcomes: Sequence[schema.Outcome],
+    claims: schema.ClaimsJudged | None,
+    calls: Sequence[schema.Call | None],
+) -> schema.Judgment:
     # One call may have judged several chunks; it is listed once. A call of a trace without chunks is not.
     listed = {id(call): call for call in calls if call is not None and call.chunk_ids}
-    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(listed.values()), claims=claims)
+    return schema.Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(listed.values()), claims=claims)
 
 
 _MODES = ("claims", "claims-list", "claims-decision")
@@ -399,7 +385,9 @@ def _kind(mode: str, prompt: str, **stated: Any) -> Kind:
     """Return the kind that asks in one mode; `support/binary` and `support/graded` name its scale alone."""
     own = prompt
 
-    def make(prompt: str | Path, *, relevant: int | None, sample: int, evidence: EvidencePolicy | None) -> Claims:
+    def make(
+        prompt: str | Path, *, relevant: int | None, sample: int, evidence: schema.EvidencePolicy | None
+    ) -> Claims:
         if mode == "claims-decision":
             check_quotes(evidence)
         scale: Literal["binary", "graded"] | None = None

@@ -52,17 +52,10 @@ class Decision(prompted.PromptJudge):
         if self.form is not prompt:
             self.form = DecisionForm(self.form.prompt, layout, pinned=self.form.pinned)
         self.scale: Scale = self.form.scale.relevant_from(relevant)
-        self.most, self.sample = most, sample
-
-    @property
-    def layout(self) -> DecisionLayout:
-        """Where a chunk stands."""
-        return self.form.layout
-
-    @property
-    def chunks_alone(self) -> bool:
+        self.layout: DecisionLayout = self.form.layout
+        self.chunks_alone = self.layout == "request"
         """Whether each chunk is asked about in a request of its own."""
-        return self.layout == "request"
+        self.most, self.sample = most, sample
 
     def plan(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> JudgingPlan:
         """Plan the judging of one trace: a round of requests, and one for answers that cannot be used."""

@@ -84,15 +84,9 @@ def _beside(judgment: Judgment, trace: Trace) -> dict[str, Any]:
 class KeptVerdicts(JudgeAround):
     """Takes over the verdicts that are known, with their votes and claims, and asks the judge about the other chunks.
 
-    Args:
-        judge: Who is asked.
-        known: By trace id what is known: a judgment with an outcome of each chunk.
-        source: Where the known verdicts are from, for the manifest.
-        scale: The scale of the known verdicts.
-
-    Raises:
-        ConfigError: The scales differ; or the judge judges by claims, and the known verdicts of a trace that it is
-            asked about are not by one set of claims.
+    What is `known` of a trace, by its id, is a judgment with an outcome of each chunk; `source` says in the manifest
+    where it is from. A `ConfigError` says that the scales differ, or that the judge judges by claims and the known
+    verdicts of a trace are not by one set of claims.
     """
 
     def __init__(

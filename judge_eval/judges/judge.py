@@ -95,16 +95,16 @@ def judges_by_claims(judge: Judge) -> bool:
 
 def check_trace(judge: Judge, trace: Trace) -> None:
     """Raise `DataError` unless a trace has what a judge needs beside `Judge.needs`; it may need nothing."""
-    check: Callable[[Trace], None] | None = getattr(judge, "check_trace", None)
-    if check is not None:
-        check(trace)
+    getattr(judge, "check_trace", _accept)(trace)
 
 
 def check_depth(judge: Judge, depth: int | None) -> None:
     """Raise `ConfigError` unless a judge judges the first `depth` chunks of a trace (None: all); most judge any."""
-    check: Callable[[int | None], None] | None = getattr(judge, "check_depth", None)
-    if check is not None:
-        check(depth)
+    getattr(judge, "check_depth", _accept)(depth)
+
+
+def _accept(_: object) -> None:
+    pass
 
 
 def stages_asked(judge: Judge) -> Sequence[JudgeStage]:

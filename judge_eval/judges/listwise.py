@@ -60,7 +60,7 @@ class Listwise(prompted.PromptJudge):
         self.pointwise: Pointwise | None = None
         if fallback is not None:
             self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample, evidence=self.evidence)
-            if not self.pointwise.scale.same_grades(self.scale):
+            if self.pointwise.scale.grades != self.scale.grades:
                 raise PromptError(
                     f"prompt {self.form.prompt.id!r} is on the scale {self.scale.span}, its pointwise prompt "
                     f"{self.pointwise.form.prompt.id!r} on {self.pointwise.scale.span}; they must be equal"

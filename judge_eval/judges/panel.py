@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -22,11 +23,11 @@ from judge_eval.judges.judge import (
     make_judge,
     models_asked,
     plan_of,
-    route_request,
+    route_plan,
     with_blank,
 )
 from judge_eval.registry import Kind
-from judge_eval.wire import Reply, Request
+from judge_eval.wire import Reply
 
 Vote: TypeAlias = Literal["majority", "median", "mean"]
 """`majority` decides relevance by vote, a tie being irrelevant, and takes the lower median of the winning
@@ -140,26 +141,14 @@ class Panel:
             named = ", ".join(f"{member.name} {member.judge.scale.words}" for member in members)
             raise ConfigError(f"the members of a panel must grade on one scale, not {named}")
         self.members, self.vote, self.quorum = tuple(members), vote, quorum
-
-    @classmethod
-    def of_samples(cls, make: Callable[[int], Judge], count: int, *, vote: Vote = "majority") -> Panel:
-        """Make a panel of `count` samples, >= 2, of one judge; `make` makes it for a sample, from 0."""
-        return cls([Member(f"sample {k + 1}", make(k)) for k in range(count)], vote=vote)
-
-    @property
-    def scale(self) -> schema.Scale:
-        """The members' common scale."""
-        return self.members[0].judge.scale
-
-    @property
-    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
+        judges = [member.judge for member in members]
+        self.scale: schema.Scale = judges[0].scale
+        self.needs: tuple[Literal["reference", "answer"], ...] = tuple(
+            dict.fromkeys(need for judge in judges for need in judge.needs)
+        )
         """What any member needs of a trace."""
-        return tuple(dict.fromkeys(need for member in self.members for need in member.judge.needs))
-
-    @property
-    def chunks_alone(self) -> bool:
+        self.chunks_alone = all(map(judges_chunks_alone, judges))
         """Whether every member judges each chunk without the others."""
-        return all(judges_chunks_alone(member.judge) for member in self.members)
 
     def check_trace(self, trace: schema.Trace) -> None:
         """Check that a trace has what each member needs. Raises `DataError` if it does not."""
@@ -217,53 +206,44 @@ class Panel:
 
     def _side_by_side(
         self, plans: Sequence[JudgingPlan]
-    ) -> Generator[RequestRound, Sequence[Reply], Sequence[schema.Judgment]]:
+    ) -> Generator[RequestRound, Sequence[Reply], list[schema.Judgment]]:
         """Lead the members' plans on, their rounds asked as one; return their judgments."""
-        judgments: list[schema.Judgment | None] = [None] * len(plans)
-        replies: list[Sequence[Reply] | None] = [None] * len(plans)
-        while True:
-            requests: list[Request] = []
-            shares: list[tuple[int, int]] = []
-            for place, plan in enumerate(plans):
-                if judgments[place] is not None:
-                    continue
-                answer = replies[place]
-                try:
-                    asked = next(plan) if answer is None else plan.send(answer)
-                except StopIteration as stop:
-                    judgments[place] = stop.value
-                    continue
-                requests += [route_request(request, self.members[place].route) for request in asked]
-                shares.append((place, len(asked)))
-            if not requests:
-                break
-            answers = yield requests
-            at = 0
-            for place, count in shares:
-                replies[place] = answers[at : at + count]
-                at += count
-        return [judgment for judgment in judgments if judgment is not None]
+        led = {m.name: route_plan(plan, m.route) for m, plan in zip(self.members, plans, strict=True)}
+        judgments: dict[str, schema.Judgment] = {}
+        replies: dict[str, Sequence[Reply]] = {}
+        while len(judgments) < len(led):
+            asked: dict[str, RequestRound] = {}
+            for name, plan in led.items():
+                if name not in judgments:
+                    try:
+                        asked[name] = plan.send(replies[name]) if name in replies else next(plan)
+                    except StopIteration as stop:
+                        judgments[name] = stop.value
+            if asked:
+                answers = iter((yield [request for requests in asked.values() for request in requests]))
+                replies = {name: list(islice(answers, len(requests))) for name, requests in asked.items()}
+        return [judgments[name] for name in led]
 
     def _conclude(
         self, trace: schema.Trace, known: Mapping[str, schema.Verdict], judgments: Sequence[schema.Judgment]
     ) -> schema.Judgment:
-        outcomes: list[schema.Outcome] = []
-        votes: list[list[int | None]] = [[] for _ in judgments]
-        parts = {member.name: part for member, part in zip(self.members, judgments, strict=True)}
-        for place, chunk in enumerate(trace.chunks):
-            by_member = [judgment.outcomes[place] for judgment in judgments]
-            before = known.get(chunk.id)
-            for column, outcome in zip(votes, by_member, strict=True):
-                # What an earlier session decided is the panel's verdict, not a vote of each member.
-                counted = outcome.kind == "verdict" and before is None
-                column.append(outcome.grade if counted and outcome.kind == "verdict" else None)
-            outcomes.append(before or combine(chunk.id, by_member, self.scale, self.vote, self.quorum))
+        by_chunk = zip(*(judgment.outcomes for judgment in judgments), strict=True)
+        outcomes = tuple(
+            known.get(chunk.id) or combine(chunk.id, by_member, self.scale, self.vote, self.quorum)
+            for chunk, by_member in zip(trace.chunks, by_chunk, strict=True)
+        )
+        by_name = {member.name: part for member, part in zip(self.members, judgments, strict=True)}
+        # What an earlier session decided is the panel's verdict, not a vote of each member.
+        votes = {
+            name: tuple(o.grade if o.kind == "verdict" and o.chunk_id not in known else None for o in part.outcomes)
+            for name, part in by_name.items()
+        }
         return schema.Judgment(
             trace_id=trace.id,
-            outcomes=tuple(outcomes),
+            outcomes=outcomes,
             calls=tuple(call for judgment in judgments for call in judgment.calls),
-            votes={m.name: tuple(column) for m, column in zip(self.members, votes, strict=True)},
-            parts=parts if any(part.open or part.parts for part in judgments) else {},
+            votes=votes,
+            parts=by_name if any(part.open or part.parts for part in judgments) else {},
         )
 
 
@@ -276,10 +256,10 @@ def repeated(
     evidence: schema.EvidencePolicy | None = None,
 ) -> Judge:
     """Make a panel of samples of the judge for a prompt, which is asked several times."""
-    judge = make_judge(prompt, mode, relevant, evidence=evidence)
-    if judges_by_claims(judge):
+    samples = [make_judge(prompt, mode, relevant, sample, evidence) for sample in range(repeat)]
+    if judges_by_claims(samples[0]):
         raise ConfigError("judging by claims is not repeated: its rows are not put to a vote")
-    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence), repeat, vote=vote)
+    return Panel([Member(f"sample {number}", judge) for number, judge in enumerate(samples, 1)], vote=vote)
 
 
 def _in_words(record: Mapping[str, Any]) -> str:

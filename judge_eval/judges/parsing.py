@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from judge_eval.errors import Why
 from judge_eval.quotes import fold, is_evidence, stands_in
 from judge_eval.safe_text import shortened
-from judge_eval.schema import GRADED, Scale
+from judge_eval.schema import GRADED, NoVerdict, Scale
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Passage
 
@@ -38,6 +38,13 @@ class Problem:
     detail: str
     final: bool = False
     """Whether asking again cannot help."""
+
+    def no_verdict(self, chunk_id: str) -> NoVerdict:
+        """Return that a chunk has no verdict because of it."""
+        return NoVerdict(chunk_id=chunk_id, why=self.why, detail=without_surrogates(self.detail))
+
+
+NOT_ASKED = Problem("unreachable", "the judge was not asked")
 
 
 _MOST_READ = 5_000_000  # characters of objects that never end; a thousand times a long reply

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from judge_eval import schema
 from judge_eval.errors import CallError
 from judge_eval.judges.judge import RequestRound
-from judge_eval.judges.parsing import Problem, evidence_found, fault_of, holding_objects, without_surrogates
+from judge_eval.judges.parsing import NOT_ASKED, Problem, evidence_found, fault_of, holding_objects, without_surrogates
 from judge_eval.judges.token_confidence import Confidence
 from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
 from judge_eval.record import trusted
@@ -43,12 +43,6 @@ class Question(Generic[R]):
     call: schema.Call | None = None
     token_confidence: Confidence | None = None
     tried: set[str] = field(default_factory=set)
-
-    def failure(self, chunk_id: str) -> schema.NoVerdict:
-        """Return why a chunk that holds the passage has no verdict."""
-        problem = self.problem or Problem("unreachable", "the judge was not asked")
-        detail = without_surrogates(problem.detail)
-        return schema.NoVerdict(chunk_id=chunk_id, why=problem.why, detail=detail)
 
 
 def distinct(chunks: Sequence[schema.Chunk], known: Mapping[str, schema.Verdict]) -> list[Question[Any]]:
@@ -112,7 +106,7 @@ def repair(
     tried.add(problem.why)
     if problem.why == "truncated":
         return replace(request, max_tokens=request.max_tokens * LARGER_CAP, origin=origin)
-    asked = Message("user", form.unreadable(problem.detail))
+    asked = Message("user", form.unreadable(problem=problem.detail))
     follow_up = (Message("assistant", reply.text[:4000] or "(empty)"), asked)
     return replace(request, follow_up=follow_up, origin=origin)
 
@@ -197,7 +191,7 @@ def conclude(
                 )
             )
         else:
-            outcomes.append(question.failure(chunk.id))
+            outcomes.append((question.problem or NOT_ASKED).no_verdict(chunk.id))
     # One call may have judged several chunks; it is listed once.
     calls = {id(question.call): question.call for question in questions if question.call is not None}
     fields = {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values())}

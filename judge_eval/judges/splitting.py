@@ -34,12 +34,10 @@ class Split:
     """How many telling words of the reference are in no quote."""
 
     @property
-    def failure(self) -> schema.NoVerdict:
-        """Why the chunks have no verdict, without a chunk's id."""
-        problem = self.problem or parsing.Problem("unreachable", "the judge was not asked")
-        return schema.NoVerdict(
-            chunk_id="", why=problem.why, detail=SPLIT_FAILED + parsing.without_surrogates(problem.detail)
-        )
+    def failure(self) -> parsing.Problem:
+        """Why the chunks have no verdict."""
+        problem = self.problem or parsing.NOT_ASKED
+        return parsing.Problem(problem.why, SPLIT_FAILED + problem.detail)
 
 
 class Splitting:
@@ -76,10 +74,10 @@ class Splitting:
         split = yield from self.split(trace)
         failure = split.failure
         if split.claims is not None:
-            failure = schema.NoVerdict(chunk_id="", why="unjudged", detail="the reference was split, nothing else")
+            failure = parsing.Problem("unjudged", "the reference was split, nothing else")
         return schema.Judgment(
             trace_id=trace.id,
-            outcomes=tuple(failure.replace(chunk_id=chunk.id) for chunk in trace.chunks),
+            outcomes=tuple(failure.no_verdict(chunk.id) for chunk in trace.chunks),
             claims=None if split.claims is None else schema.ClaimsJudged(claims=split.claims),
         )
 

@@ -253,6 +253,6 @@ def _rate(run: Run, table: VerdictTable, labels: Labels, threshold: int | None) 
     if len(set(human)) < 2:
         return None
     # The judge's own threshold holds for its grades, whatever the labels' is.
-    own = cut if pairs.scale.same_grades(scale_of(run)) else pairs.scale.relevant
+    own = cut if pairs.scale.grades == scale_of(run).grades else pairs.scale.relevant
     mine = (pairs.judge >= own).astype(int).tolist()
     return rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))

@@ -197,7 +197,7 @@ def match_labels(
         graded = human[human >= 0]
         ends = (int(graded.min()), int(graded.max())) if len(graded) else (0, 0)
     theirs = scale_of_labels(ends, source, scale, threshold)
-    same = theirs.same_grades(scale)
+    same = theirs.grades == scale.grades
     notes = list[Note]()
     if not same and not scale.binary:
         notes.append(Note(kind="judge made binary", count=scale.relevant))
