@@ -14,8 +14,8 @@ from judge_eval.data import collection
 from judge_eval.data import shapes as modules
 from judge_eval.data.files.values import WHERE, WHOLE, decode_list, is_missing, is_number, is_urls, side_by_side
 from judge_eval.data.mapping import dig, numbered_columns
-from judge_eval.data.remarks import OnRemark
-from judge_eval.data.shapes.chunks import FILE_NAME, TEXT, same_texts
+from judge_eval.data.remarks import FILE_NAME, OnRemark
+from judge_eval.data.shapes.chunks import TEXT, same_texts
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 from judge_eval.safe_text import type_of
@@ -187,6 +187,8 @@ _LIKELIER: Mapping[str, re.Pattern[str]] = {
     "reference": re.compile(_GOLD),
 }
 """Names that are more likely than others."""
+_WANTED: Mapping[str, type | UnionType] = {"query": str, "chunks": list, "reference": str | list}
+"""What a field holds at best."""
 
 
 def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -204,9 +206,7 @@ def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     logged = any(_LOGGED.search(name) for name in words.values())
     guess: dict[str, str] = {}
     for field, (names, others) in LIKELY.items():
-        wanted: type | UnionType = list if field == "chunks" else str
-        if field == "reference":
-            wanted = str | list
+        wanted = _WANTED[field]
         open_ = [
             key
             for key in sorted(kinds)
@@ -221,7 +221,7 @@ def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         if rows:
             guess[field] = next(iter(rows))
             continue
-        likelier = _LIKELIER.get(field, names)
+        likelier = _LIKELIER[field]
         named.sort(key=lambda key: (not isinstance(kinds[key], wanted), not likelier.search(words[key])))
         if not named and field == "chunks":
             named = [key for key in open_ if _holds_passages(kinds[key])]

@@ -1,12 +1,13 @@
 """Remarks on data that is read, counted by kind, and the ids that must be unique."""
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from judge_eval.conversation import LIMIT, is_cut
-from judge_eval.data.shapes import chunks
 from judge_eval.errors import DataError
+from judge_eval.objects import IMAGE
 from judge_eval.schema import Scale, Trace, made_id
 from judge_eval.spelling import option
 
@@ -29,7 +30,7 @@ class Remarks:
 
     def add(self, sentence: str, number: int | None = None) -> None:
         """Count a sentence about the record at this line or row."""
-        if sentence in self._counts or len(self._counts) < MOST or sentence == chunks.NO_PASSAGES:
+        if sentence in self._counts or len(self._counts) < MOST or sentence == NO_PASSAGES:
             count, first = self._counts.get(sentence, (0, number))
             self._counts[sentence] = count + 1, first
 
@@ -41,10 +42,6 @@ class Remarks:
             place = "" if first is None else f" {self._place} {first}"
             sentences.append(f"{sentence} ({records}{place})")
         return tuple(sentences)
-
-
-FEW_RISING = 3
-"""In fewer traces rising scores may be chance."""
 
 
 class ScoreOrder:
@@ -64,18 +61,59 @@ class ScoreOrder:
 
     def sentences(self) -> tuple[str, ...]:
         """Return a question about the order if scores rise in at least nine of ten traces; else nothing."""
-        if self._rising < FEW_RISING or self._rising * 10 < self._scored * 9:
+        # In fewer than three traces it may be chance.
+        if self._rising < 3 or self._rising * 10 < self._scored * 9:
             return ()
         which = f"all {self._scored:,}" if self._rising == self._scored else f"{self._rising:,} of {self._scored:,}"
         return (f"in {which} traces with scores the score rises with the rank: are the chunks best first?",)
 
 
 CUT = f"the conversation is longer than the {LIMIT:,} characters that the judge sees of it: the newest"
-CONVERSATION = ("cluster", "session_id")
 UNNAMED = (
     "the conversation has no name (`metadata.session_id`), so intervals treat its questions as if they were independent"
 )
 EQUAL = "reads like an earlier one; its id was given a number"
+
+
+FILE_NAME = re.compile(
+    r"[^\n]{1,200}\.(?:pdf|docx?|txt|md|mdx|rst|html?|jsonl?|csv|tsv|xlsx?|pptx?|xml|ya?ml|parquet|py|png|jpe?g)",
+    re.IGNORECASE,
+)
+REFERENCE = re.compile(
+    r"(?:[a-z]+://|\.{0,2}[/\\])[!-~]+"  # a URL or a path
+    r"|[!-~]+[/\\][!-~]+[/\\][!-~]+"
+    r"|[0-9]+|[0-9a-f-]{16,}"  # a number, a hash, a UUID
+    r"|(?=[!-~]*[a-z])(?=[!-~]*[0-9_])[a-z0-9]+(?:[-_.:/#@|][a-z0-9]+)*",  # doc_12, q1-c3, c7
+    re.IGNORECASE,
+)
+"""What stands for a passage: one word in ASCII that is an address, a number or a name with digits."""
+NO_PASSAGES = "the texts of its chunks look like ids or file names, not like passages"
+IMAGES = "images are not supported: one without a text has no verdict; give its caption or what it reads"
+REFERENCE_IS_FILE = "the reference looks like the name of a file, not like an answer"
+
+
+def _has_image(trace: Trace) -> bool:
+    """Tell whether a chunk of a trace is an image without a text, as far as its metadata say."""
+    blank = (chunk.metadata for chunk in trace.chunks if chunk.metadata and chunk.is_blank)
+    return any(
+        IMAGE in str(key).lower() or str(value).startswith(f"{IMAGE}/")
+        for metadata in blank
+        for key, value in metadata.items()
+    )
+
+
+def looks_like_id(text: str) -> bool:
+    """Tell whether a text looks like an id, a path or the name of a file; it may be a short answer."""
+    text = text.strip()
+    return len(text) <= 200 and (FILE_NAME.fullmatch(text) or REFERENCE.fullmatch(text)) is not None
+
+
+def has_no_passage(trace: Trace) -> bool:
+    """Tell whether a trace has chunks and each text of them looks like an id."""
+    for chunk in trace.chunks:
+        if not looks_like_id(chunk.text):
+            return False
+    return bool(trace.chunks)
 
 
 def label_above(trace: Trace, scale: Scale) -> str | None:
@@ -114,14 +152,14 @@ class TraceIds:
                 self._on_remark(EQUAL, number)
         self._first[trace.id] = number
         if self._on_remark is not None:
-            if chunks.has_no_passage(trace):
-                self._on_remark(chunks.NO_PASSAGES, number)
-            if chunks.has_image(trace):
-                self._on_remark(chunks.IMAGES, number)
-            if trace.history and not any(trace.metadata.get(name) for name in CONVERSATION):
+            if has_no_passage(trace):
+                self._on_remark(NO_PASSAGES, number)
+            if _has_image(trace):
+                self._on_remark(IMAGES, number)
+            if trace.history and not any(map(trace.metadata.get, ("cluster", "session_id"))):
                 self._on_remark(UNNAMED, number)
             if trace.history and is_cut(trace.history):
                 self._on_remark(CUT, number)
-            if chunks.looks_like_file(trace.reference):
-                self._on_remark(chunks.REFERENCE_IS_FILE, number)
+            if trace.reference is not None and FILE_NAME.fullmatch(trace.reference.strip()):
+                self._on_remark(REFERENCE_IS_FILE, number)
         return trace

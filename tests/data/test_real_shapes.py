@@ -13,8 +13,7 @@ from judge_eval.data.files.jsonl import write_jsonl
 from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset, read_memory
-from judge_eval.data.remarks import Remarks
-from judge_eval.data.shapes.chunks import NO_PASSAGES, REFERENCE_IS_FILE, looks_like_id
+from judge_eval.data.remarks import NO_PASSAGES, REFERENCE_IS_FILE, Remarks, looks_like_id
 from judge_eval.errors import CallError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator

@@ -1,6 +1,5 @@
 """Recognising a retrieved chunk by what it brings, whatever tool wrote it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -9,7 +8,7 @@ from judge_eval.data.files.values import decode_mapping, first_of, is_missing
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, IMAGE, chunk_of, number_text, plain
 from judge_eval.safe_text import value_kind
-from judge_eval.schema import Chunk, Trace
+from judge_eval.schema import Chunk
 from judge_eval.spelling import option
 
 TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage", "passage_text")
@@ -119,25 +118,6 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
     return data
 
 
-FILE_NAME = re.compile(
-    r"[^\n]{1,200}\.(?:pdf|docx?|txt|md|mdx|rst|html?|jsonl?|csv|tsv|xlsx?|pptx?|xml|ya?ml|parquet|py|png|jpe?g)",
-    re.IGNORECASE,
-)
-REFERENCE = re.compile(
-    r"(?:[a-z]+://|\.{0,2}[/\\])[!-~]+"  # a URL or a path
-    r"|[!-~]+[/\\][!-~]+[/\\][!-~]+"
-    r"|[0-9]+|[0-9a-f-]{16,}"  # a number, a hash, a UUID
-    r"|(?=[!-~]*[a-z])(?=[!-~]*[0-9_])[a-z0-9]+(?:[-_.:/#@|][a-z0-9]+)*",  # doc_12, q1-c3, c7
-    re.IGNORECASE,
-)
-"""What stands for a passage: one word in ASCII that is an address, a number or a name with digits."""
-NO_PASSAGES = "the texts of its chunks look like ids or file names, not like passages"
-
-
-IMAGES = "images are not supported: one without a text has no verdict; give its caption or what it reads"
-REFERENCE_IS_FILE = "the reference looks like the name of a file, not like an answer"
-
-
 def same_texts(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Tell whether two lists hold the same chunks, or one of them the texts of the other in one piece."""
     texts = [_texts(left), _texts(right)]
@@ -155,32 +135,3 @@ def _picture(item: Mapping[str, Any]) -> str | None:
     if str(item.get("type", "")).startswith("image"):
         return "type"
     return next((key for key in item if "image" in str(key).lower() and not is_missing(item[key])), None)
-
-
-def has_image(trace: Trace) -> bool:
-    """Tell whether a chunk of a trace is an image without a text, as far as its metadata say."""
-    blank = (chunk.metadata for chunk in trace.chunks if chunk.metadata and chunk.is_blank)
-    return any(
-        IMAGE in str(key).lower() or str(value).startswith(f"{IMAGE}/")
-        for metadata in blank
-        for key, value in metadata.items()
-    )
-
-
-def looks_like_file(text: str | None) -> bool:
-    """Tell whether a text looks like the name of a file."""
-    return text is not None and FILE_NAME.fullmatch(text.strip()) is not None
-
-
-def looks_like_id(text: str) -> bool:
-    """Tell whether a text looks like an id, a path or the name of a file; it may be a short answer."""
-    text = text.strip()
-    return len(text) <= 200 and (FILE_NAME.fullmatch(text) or REFERENCE.fullmatch(text)) is not None
-
-
-def has_no_passage(trace: Trace) -> bool:
-    """Tell whether a trace has chunks and each text of them looks like an id."""
-    for chunk in trace.chunks:
-        if not looks_like_id(chunk.text):
-            return False
-    return bool(trace.chunks)

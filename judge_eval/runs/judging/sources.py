@@ -20,8 +20,7 @@ from judge_eval.data.files.tables import Row
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import DatasetReading, ReadRow, RowReader, admitted, is_url, local_copy, read_memory
-from judge_eval.data.remarks import OnRemark, Place, Remarks, ScoreOrder, TraceIds, label_above
-from judge_eval.data.shapes.chunks import has_no_passage
+from judge_eval.data.remarks import OnRemark, Place, Remarks, ScoreOrder, TraceIds, has_no_passage, label_above
 from judge_eval.data.spreadsheets import MISSING
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
