@@ -24,6 +24,12 @@ ValueLimits: TypeAlias = tuple[float | None, float | None]
 """The least and the greatest value that a number can have; None: no end is known."""
 
 
+def ends(limits: ValueLimits) -> tuple[float, float]:
+    """Return limits as numbers, infinite where there is none."""
+    least, greatest = limits
+    return -math.inf if least is None else float(least), math.inf if greatest is None else float(greatest)
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """The least and the greatest number allowed."""

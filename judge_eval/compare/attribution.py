@@ -21,12 +21,13 @@ from judge_eval.compare.comparison import Attribution, Difference, DifferencePar
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.metrics.spec import DEDUP, ends
+from judge_eval.metrics.spec import DEDUP
 from judge_eval.metrics.table import MISSING
 from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, cluster_codes, find_ids, occurrences
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale, Trace
+from judge_eval.settings import ends
 from judge_eval.stats._arrays import group_codes, group_sums
 from judge_eval.stats.intervals import standard_error, student_holds
 from judge_eval.stats.paired import Differences

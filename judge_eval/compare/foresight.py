@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from judge_eval.compare.gate import LEAST_SLICE, Limit, gate_limits, seen_before
 from judge_eval.compare.options import Gates
 from judge_eval.metrics import parse_metric
-from judge_eval.metrics.spec import ends
 from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.runs.scoring.slices import slices_of
+from judge_eval.settings import ends
 
 
 class Foresight(NamedTuple):

@@ -27,11 +27,11 @@ from judge_eval.compare.options import Gates, Undecided
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.metric import beyond
-from judge_eval.metrics.spec import ends
 from judge_eval.runs.folder.records import SliceBy, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.safe_text import shortened
+from judge_eval.settings import ends
 from judge_eval.spelling import option
 from judge_eval.stats import holm
 from judge_eval.stats.distributions import normal_ppf

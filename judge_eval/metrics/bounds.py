@@ -1,16 +1,16 @@
 """Bounds of a metric over all grades that the failed verdicts could have."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, product
 from math import comb
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, regraded
+from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, taken
 
 Reads: TypeAlias = Literal["relevance", "grades", "gains", "monotone", "anything"]
 """What a metric reads: which chunks are relevant, their grades, or anything.
@@ -19,6 +19,7 @@ The first three also say that the value never falls if a chunk moves up past a w
 never falls if a grade rises, and `monotone` that alone, or that it never rises.
 """
 
+WithCells = TypeVar("WithCells", bound=tuple[Any, ...])
 MOST_COMPLETIONS = 20_000
 """A row with more ways to be completed gets outer bounds."""
 _CELLS = 1 << 20
@@ -58,45 +59,49 @@ def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bo
     low, high = np.empty(len(rows)), np.empty(len(rows))
     exact = np.ones(len(rows), dtype=np.bool_)
     known: dict[bytes, int] = {}
-    waiting: list[tuple[int, int, Grades]] = []
     same: list[tuple[int, int]] = []
-    cells = 0
 
-    def settle() -> None:
-        if waiting:
-            counts = [len(grids) for _, _, grids in waiting]
-            repeated = np.repeat([row for _, row, _ in waiting], counts)
-            grades = np.concatenate([grids.ravel() for _, _, grids in waiting])
-            places = [place for place, _, _ in waiting]
-            low[places], high[places] = extremes(question.compute(regraded(table, repeated, grades)), counts)
-            waiting.clear()
-
-    for place, row in enumerate(rows.tolist()):
-        grades = table.row(row)
-        if table.grades_alone:
-            total = -1 if table.totals is None else int(table.totals[row])
-            key = grades.tobytes() + total.to_bytes(8, "big", signed=True)
-            if key in known:
-                same.append((place, known[key]))
+    def completed_rows() -> Iterator[tuple[int, int, Grades]]:
+        for place, row in enumerate(rows.tolist()):
+            grades = table.row(row)
+            if table.grades_alone:
+                total = -1 if table.totals is None else int(table.totals[row])
+                key = grades.tobytes() + total.to_bytes(8, "big", signed=True)
+                if key in known:
+                    same.append((place, known[key]))
+                    continue
+                known[key] = place
+            gaps = np.flatnonzero(grades == MISSING)
+            filling = _completions(gaps, question, table.top_grade)
+            if filling is None:
+                low[place], high[place] = question.limits
+                exact[place] = False
                 continue
-            known[key] = place
-        gaps = np.flatnonzero(grades == MISSING)
-        filling = _completions(gaps, question, table.top_grade)
-        if filling is None:
-            low[place], high[place] = question.limits
-            exact[place] = False
-            continue
-        grids = np.repeat(grades[None, :], len(filling), axis=0)
-        grids[:, gaps] = filling
-        waiting.append((place, row, grids))
-        cells += grids.size
-        if cells > _CELLS:
-            settle()
-            cells = 0
-    settle()
+            grids = np.repeat(grades[None, :], len(filling), axis=0)
+            grids[:, gaps] = filling
+            yield place, row, grids
+
+    for batch in in_batches(completed_rows(), _CELLS):
+        places, counts = [place for place, _, _ in batch], [len(grids) for _, _, grids in batch]
+        repeated = np.repeat([row for _, row, _ in batch], counts)
+        grades = np.concatenate([grids.ravel() for _, _, grids in batch])
+        low[places], high[places] = extremes(question.compute(taken(table, repeated, grades)), counts)
     for place, other in same:
         low[place], high[place], exact[place] = low[other], high[other], exact[other]
     return Bounds(low, high, exact)
+
+
+def in_batches(items: Iterable[WithCells], most: int) -> Iterator[list[WithCells]]:
+    """Group items, whose last part is an array, as they come: a group is full with more than `most` cells."""
+    batch, cells = list[WithCells](), 0
+    for item in items:
+        batch.append(item)
+        cells += item[-1].size
+        if cells > most:
+            yield batch
+            batch, cells = [], 0
+    if batch:
+        yield batch
 
 
 def extremes(values: Values, counts: Sequence[int]) -> tuple[Values, Values]:

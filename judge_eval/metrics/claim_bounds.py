@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval import limits
 from judge_eval.errors import MetricError
-from judge_eval.metrics.bounds import Bounds, extremes
+from judge_eval.metrics.bounds import Bounds, extremes, in_batches
 from judge_eval.metrics.claim_table import FULLY, LEFT_ALONE, OPEN, PARTLY, Cells, ClaimTable
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import Parameter
@@ -32,8 +31,6 @@ class SupportOptions(TypedDict, total=False):
 
 
 ClaimFigure: TypeAlias = Callable[..., Values]
-MOST_NOVEL = float(limits.CLAIMS)
-"""No trace has more claims."""
 MOST_WAYS = 512
 MOST_CELLS = 1 << 18
 """A trace with more completions, or with more cells in all completions, gets outer bounds."""
@@ -105,33 +102,24 @@ def bounds_by_completion(
     high, exact = low.copy(), np.ones(len(claims), dtype=np.bool_)
     with_open = np.zeros(len(claims), dtype=np.bool_)
     with_open[claims.row_of_claim[claims.claim[claims.cells == OPEN]]] = True
-    waiting: list[tuple[int, int, Cells]] = []
-    weight = 0
     chunks = claims.chunk_starts
 
-    def settle() -> None:
-        if waiting:
-            rows, counts = [row for row, _, _ in waiting], [len(ways) for _, _, ways in waiting]
-            by_id = None
-            if claims.by_id is not None:
-                parts = [np.tile(claims.by_id[chunks[r] : chunks[r + 1]], len(w)) for r, _, w in waiting]
-                by_id = np.concatenate(parts)
-            low[rows], high[rows] = extremes(figure(_side_by_side(waiting, by_id), k, **params), counts)
-            waiting.clear()
+    def completed_rows() -> Iterator[tuple[int, int, Cells]]:
+        for row in np.flatnonzero(with_open).tolist():
+            first, last = np.searchsorted(claims.row_of_claim, [row, row + 1]).tolist()
+            columns = claims.cells[claims.starts[first] : claims.starts[last]].reshape(last - first, -1)
+            ways = _ways(columns)
+            if ways is None:
+                low[row], high[row], exact[row] = outer[0][row], outer[1][row], False
+            else:
+                yield row, last - first, ways
 
-    for row in np.flatnonzero(with_open).tolist():
-        first, last = np.searchsorted(claims.row_of_claim, [row, row + 1]).tolist()
-        columns = claims.cells[claims.starts[first] : claims.starts[last]].reshape(last - first, -1)
-        ways = _ways(columns)
-        if ways is None:
-            low[row], high[row], exact[row] = outer[0][row], outer[1][row], False
-            continue
-        waiting.append((row, last - first, ways))
-        weight += ways.size
-        if weight > MOST_CELLS:
-            settle()
-            weight = 0
-    settle()
+    for batch in in_batches(completed_rows(), MOST_CELLS):
+        rows, counts = [row for row, _, _ in batch], [len(ways) for _, _, ways in batch]
+        by_id = None
+        if claims.by_id is not None:
+            by_id = np.concatenate([np.tile(claims.by_id[chunks[r] : chunks[r + 1]], len(w)) for r, _, w in batch])
+        low[rows], high[rows] = extremes(figure(_side_by_side(batch, by_id), k, **params), counts)
     return unknown_claims(claims, low, high, exact, 1.0)
 
 

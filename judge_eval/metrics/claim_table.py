@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError
-from judge_eval.metrics.ragged import offsets_of, read_only
+from judge_eval.metrics.ragged import offsets_of, ranks_of, read_only
 
 Cells: TypeAlias = NDArray[np.int8]
 """What chunks say of claims: `CONTRADICTED`, `LEFT_ALONE`, `PARTLY`, `FULLY`, or `OPEN`."""
@@ -149,7 +149,7 @@ class ClaimTable:
     @cached_property
     def rank(self) -> Numbers:
         """At which rank each cell's chunk stands, counted from 0."""
-        return np.arange(len(self.cells)) - self.starts[:-1][self.claim]
+        return ranks_of(self.starts)
 
     @cached_property
     def chunk_starts(self) -> Numbers:
@@ -167,17 +167,9 @@ class ClaimTable:
         return np.repeat(np.arange(len(self)), self.lengths)
 
     @cached_property
-    def open_rows(self) -> NDArray[np.bool_]:
-        """In which traces the judge failed somewhere."""
-        unknown = self.counts < 0
-        unknown[self.row_of_claim[self.claim[self.cells == OPEN]]] = True
-        unknown[self.row_of_claim[self.together == OPEN]] = True
-        return unknown
-
-    @property
     def has_missing(self) -> bool:
         """Whether the judge failed anywhere."""
-        return bool(self.open_rows.any())
+        return bool((self.counts < 0).any() or (self.cells == OPEN).any() or (self.together == OPEN).any())
 
     def missing(self) -> Numbers:
         """Count the chunks of each trace with a failed cell."""

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.bounds import Bounding
-from judge_eval.metrics.table import MISSING, GradeTable, Values, regraded
+from judge_eval.metrics.ragged import ranks_of
+from judge_eval.metrics.table import MISSING, GradeTable, Values, taken
 
-EXPECTED_RULE = (
-    "a failed verdict is relevant with the share of relevant chunks at its rank in the run, times "
-    "(R + 2) / (E + 2), R = the relevant chunks seen in its trace, E = as many as these shares expect there"
-)
 MOST_FILLINGS = 1024
 """A row with more ways to be filled is filled this many times at random, by a fixed seed."""
 _CELLS = 1 << 20
@@ -21,16 +18,18 @@ def rank_counts(grades: NDArray[np.int8], offsets: NDArray[np.int64], levels: in
     """Count the verdicts of each grade at each rank, shape (longest row, levels)."""
     # The grades of all rows stand one after the other, from 0 for the lowest grade, below 0 without a
     # verdict; `offsets` says where each row begins, and where the last one ends.
-    lengths = np.diff(offsets)
-    ranks = np.arange(len(grades)) - np.repeat(offsets[:-1], lengths)
     judged = grades >= 0
-    cells = ranks[judged] * levels + grades[judged]
-    width = int(lengths.max(initial=0))
+    cells = ranks_of(offsets)[judged] * levels + grades[judged]
+    width = int(np.diff(offsets).max(initial=0))
     return np.bincount(cells, minlength=width * levels).reshape(width, levels)
 
 
 def fill_chances(table: GradeTable, counts: NDArray[np.int64]) -> Values:
-    """Return the probability of each grade for every failed verdict, by `EXPECTED_RULE`."""
+    """Return the probability of each grade for every failed verdict.
+
+    It is relevant with the share of relevant chunks at its rank in the run, times (R + 2) / (E + 2), R = the relevant
+    chunks seen in its trace, E = as many as these shares expect there.
+    """
     # A rank's share has one verdict of the overall share added, which has one half of a relevant and of an
     # irrelevant one. How relevant, or irrelevant, grades are spread is as in all verdicts (`rank_counts`).
     # Shape (failed verdicts, grades), in the order of the table.
@@ -40,7 +39,7 @@ def fill_chances(table: GradeTable, counts: NDArray[np.int64]) -> Values:
     shares = np.full(max(table.longest, len(counts)), overall)
     shares[: len(counts)] = (by_rank[0] + overall) / (by_rank[1] + 1.0)
     rows = np.repeat(np.arange(len(table)), table.lengths)
-    ranks = np.arange(len(table.grades)) - table.offsets[:-1][rows]
+    ranks = ranks_of(table.offsets)
     judged = table.grades >= 0
     seen = np.bincount(rows, table.grades >= least, len(table))
     expected = np.bincount(rows, np.where(judged, shares[ranks], 0.0), len(table))
@@ -81,7 +80,7 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
             grids = np.repeat(base[table.offsets[here][:, None, None] + np.arange(length)], ways, axis=1)
             at = np.broadcast_to(ranks[own][:, None, :], choices.shape)
             np.put_along_axis(grids, at, grades_of[choices].astype(np.int8), axis=2)
-            filled = question.compute(regraded(table, np.repeat(here, ways), grids.reshape(-1)))
+            filled = question.compute(taken(table, np.repeat(here, ways), grids.reshape(-1)))
             values[here] = (filled.reshape(len(here), ways) * weights).sum(axis=1)
     return values
 

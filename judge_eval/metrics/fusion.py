@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError, UnknownNameError
+from judge_eval.metrics.ragged import ranks_of
 from judge_eval.metrics.table import Values
 
 FusionMethod: TypeAlias = Literal["rrf", "combsum", "combmnz", "weighted"]
@@ -81,7 +82,7 @@ class Fusion:
         parts, times = np.zeros((len(questions), len(lists))), np.zeros(len(questions))
         for number, (items, starts) in enumerate(lists):
             if self.method == "rrf":
-                values = 1 / (self.k + _ranks(starts) + 1)
+                values = 1 / (self.k + ranks_of(starts) + 1)
             else:
                 weight = (self.a, 1 - self.a)[number] if self.method == "weighted" else 1.0
                 values = weight * _each_normalised(scores[number], starts, self.norm)
@@ -152,16 +153,11 @@ def interleaved(lists: Sequence[RankedLists], questions: Items) -> Items:
     return np.array(order, dtype=np.int64)
 
 
-def _ranks(starts: Items) -> Items:
-    """Return the rank of each entry of lists that follow each other, from 0."""
-    return np.arange(int(starts[-1])) - np.repeat(starts[:-1], np.diff(starts))
-
-
 def _standing(lists: Sequence[RankedLists], items: int) -> Items:
     """Number items by their best rank, and of equal ones by the list that has it; `_NOWHERE` without a list."""
     standing = np.full(items, _NOWHERE)
     for number, (places, starts) in enumerate(lists):
-        standing[places] = np.minimum(standing[places], _ranks(starts) * len(lists) + number)
+        standing[places] = np.minimum(standing[places], ranks_of(starts) * len(lists) + number)
     return standing
 
 

@@ -21,10 +21,10 @@ from judge_eval.metrics import families
 from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.claim_table import ClaimTable
 from judge_eval.metrics.filling import expected_values, fill_chances
-from judge_eval.metrics.spec import DEDUP, Spec, Value, check_values, ends
+from judge_eval.metrics.spec import DEDUP, Parameter, Spec, Value, check_values
 from judge_eval.metrics.table import GradeTable, IntValues, Values, taken, without_repeats
 from judge_eval.safe_text import type_of
-from judge_eval.settings import ValueLimits
+from judge_eval.settings import ValueLimits, ends
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -60,6 +60,8 @@ class Metric:
     words: int | None = None
     spec: Spec = field(init=False, repr=False, compare=False)
     """The definition behind the name."""
+    values: Mapping[str, Value | None] = field(init=False, repr=False, compare=False)
+    """The value of each parameter, those at their default too."""
 
     def __post_init__(self) -> None:
         spec = spec_of(self.family, self.name)
@@ -71,15 +73,17 @@ class Metric:
                 raise misnamed(f"{self.name}@{self.words}w", f"{known} count words")
             spec = spec.in_words
         object.__setattr__(self, "spec", spec)
-        params = dict(self.params)
+        params, by_name = dict(self.params), {each.name: each for each in spec.parameters}
         for name, value in params.items():
-            self._check(spec, name, value)
-        kept = tuple(
-            (each.name, params[each.name])
-            for each in spec.parameters
-            if params.get(each.name, each.default) != each.default
-        )
+            if not by_name:
+                raise misnamed(f"{spec.name}({name}={value})", f"{spec.name} takes no parameters")
+            if name not in by_name:
+                raise UnknownNameError(f"parameter of {spec.name}", name, by_name)
+            _check_parameter(spec.name, by_name[name], value)
+        values = {each.name: params.get(each.name, each.default) for each in spec.parameters}
+        kept = tuple((name, value) for name, value in values.items() if value != by_name[name].default)
         object.__setattr__(self, "params", kept)
+        object.__setattr__(self, "values", values)
         k = self.cutoff if self.words is None else self.words
         if k is not None and (isinstance(k, bool) or not 1 <= k <= MAX_CUTOFF):
             raise misnamed(str(self), f"a cutoff is a whole number of at least 1, as in {self._spelled(5)!r}")
@@ -96,12 +100,12 @@ class Metric:
     @property
     def needs_total(self) -> bool:
         """Whether it needs the number of relevant chunks that exist."""
-        return self.spec.needs_total or self._value("norm") in ("min", "total") or self.needs_pool
+        return self.spec.needs_total or self.values.get("norm") in ("min", "total") or self.needs_pool
 
     @property
     def needs_pool(self) -> bool:
         """Whether it needs the grades of all judged chunks (on a binary scale a total is enough for NDCG)."""
-        return self.spec.needs_pool or self._value("ideal") == "judged"
+        return self.spec.needs_pool or self.values.get("ideal") == "judged"
 
     @property
     def depth(self) -> int | None:
@@ -111,7 +115,7 @@ class Metric:
         relevant chunks.
         """
         total = self.needs_pool or (self.needs_total and self.spec.reads == "relevance")
-        whole = self._value("ideal") == "retrieved" or total
+        whole = self.values.get("ideal") == "retrieved" or total
         return None if whole else self.cutoff
 
     @property
@@ -130,7 +134,7 @@ class Metric:
         """The formula with every parameter, as results keep it."""
         parts = [f"{self}: {self.spec.formula}"]
         for parameter in self.spec.parameters:
-            value = self._value(parameter.name)
+            value = self.values[parameter.name]
             if parameter.choices:
                 chosen = parameter.choices[str(value)]
                 parts.append(f"ideal list: {chosen}" if parameter.name == "ideal" else chosen)
@@ -214,7 +218,7 @@ class Metric:
     def expected(self, table: GradeTable, counts: NDArray[np.int64]) -> Values:
         """Return the value of each row, and where failed verdicts leave it open its expected value.
 
-        `filling.EXPECTED_RULE` says how likely the failed verdicts have which grade. With more than 1,024 ways to fill
+        `filling.fill_chances` says how likely the failed verdicts have which grade. With more than 1,024 ways to fill
         a row it is the mean of 1,024 random ones (with a fixed seed). Each value lies within its `bounds`.
 
         Args:
@@ -256,7 +260,7 @@ class Metric:
         return self._filled(self._looked_at(table), chances)
 
     def _filled(self, table: GradeTable, chances: Values) -> Values:
-        two_levels = self.spec.reads == "relevance" and self._value("rel") in (None, table.relevant)
+        two_levels = self.spec.reads == "relevance" and self.values.get("rel") in (None, table.relevant)
         return expected_values(table, self._question(table), chances, two_levels)
 
     def _question(self, table: GradeTable) -> Bounding:
@@ -264,7 +268,7 @@ class Metric:
         return Bounding(self._compute, self.spec.reads, self.cutoff, ends(self.limits), below)
 
     def _looked_at(self, table: GradeTable) -> GradeTable:
-        if DEDUP not in self.spec.parameters or self._value(DEDUP.name) != "text":
+        if DEDUP not in self.spec.parameters or self.values[DEDUP.name] != "text":
             return table
         try:
             return without_repeats(table)
@@ -305,12 +309,9 @@ class Metric:
         return check_values(str(self), values, table, self.limits) if self.installed else values
 
     def _called(self, function: Callable[..., T], table: GradeTable) -> T:
+        cutoff = self.cutoff if self.words is None else self.words
         try:
-            handled = {DEDUP.name} if DEDUP in self.spec.parameters else set()
-            params = {name: value for name, value in self.params if name not in handled}
-            return function(
-                table, self.cutoff if self.words is None else self.words, **self._counted_from(table.minimum, params)
-            )
+            return function(table, cutoff, **self._arguments(table.minimum))
         except MetricError as error:
             raise MetricError(f"{self}: {error}") from None
         except Exception as error:
@@ -318,20 +319,18 @@ class Metric:
                 raise
             raise MetricError(f"{self}: its package raised {type(error).__name__}: {error}") from error
 
-    def _counted_from(self, lowest: int, values: dict[str, Value]) -> dict[str, Value]:
-        if not lowest:
-            return values
-        for name, value in values.items():
-            parameter = self.spec.parameter(name)
-            if isinstance(value, int) and parameter is not None and not parameter.choices:
+    def _arguments(self, lowest: int) -> dict[str, Value]:
+        """Return the parameters as the function takes them: grades are counted from the lowest of the scale."""
+        params = dict(self.params)
+        for parameter in self.spec.parameters:
+            value = params.get(parameter.name)
+            if parameter == DEDUP:
+                params.pop(DEDUP.name, None)  # see `_looked_at`
+            elif lowest and isinstance(value, int) and parameter.number == "grade":
                 if value <= lowest:
-                    raise MetricError(f"{name}={value} must be above the scale's lowest grade, {lowest}")
-                values = {**values, name: value - lowest}
-        return values
-
-    def _value(self, name: str) -> Value | None:
-        parameter = self.spec.parameter(name)
-        return dict(self.params).get(name, parameter.default) if parameter else None
+                    raise MetricError(f"{parameter.name}={value} must be above the scale's lowest grade, {lowest}")
+                params[parameter.name] = value - lowest
+        return params
 
     def _spelled(self, cutoff: int | None) -> str:
         inside = ",".join(f"{name}={parameter_text(value)}" for name, value in self.params)
@@ -342,28 +341,20 @@ class Metric:
             return f"{self.name}{'' if cutoff is None else f'_{cutoff}'}{inside}"
         return f"{self.name}{inside}{'' if cutoff is None else f'@{cutoff}'}"
 
-    @staticmethod
-    def _check(spec: Spec, name: str, value: Value) -> None:
-        parameter = spec.parameter(name)
-        if parameter is None:
-            known = [parameter.name for parameter in spec.parameters]
-            if not known:
-                raise misnamed(f"{spec.name}({name}={value})", f"{spec.name} takes no parameters")
-            raise UnknownNameError(f"parameter of {spec.name}", name, known)
-        if parameter.choices:
-            if value not in parameter.choices:
-                raise UnknownNameError(f"{name} of {spec.name}", str(value), parameter.choices)
-        elif parameter.number == "share":
-            if isinstance(value, bool | str) or not 0 <= value <= 1 or round(value, DECIMALS) != value:
-                raise misnamed(
-                    f"{spec.name}({name}={value})",
-                    f"{name} is a number from 0 to 1 with at most {DECIMALS} decimals, as in {name}=0.5",
-                )
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 127:
+
+def _check_parameter(metric: str, parameter: Parameter, value: Value) -> None:
+    name = parameter.name
+    spelled = f"{metric}({name}={value})"
+    if parameter.choices:
+        if value not in parameter.choices:
+            raise UnknownNameError(f"{name} of {metric}", str(value), parameter.choices)
+    elif parameter.number == "share":
+        if isinstance(value, bool | str) or not 0 <= value <= 1 or round(value, DECIMALS) != value:
             raise misnamed(
-                f"{spec.name}({name}={value})",
-                f"{name} is the least relevant grade, a whole number from 1, as in {name}=2",
+                spelled, f"{name} is a number from 0 to 1 with at most {DECIMALS} decimals, as in {name}=0.5"
             )
+    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 127:
+        raise misnamed(spelled, f"{name} is the least relevant grade, a whole number from 1, as in {name}=2")
 
 
 def parameter_text(value: Value | None) -> str:

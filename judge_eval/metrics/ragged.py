@@ -9,9 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError
 
-SUM_OFF = 1e-6
-"""How far from 1 the sum of a chunk's probabilities may be."""
-
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
     """Return where each row begins, and where the last one ends: one more than there are rows."""
@@ -21,15 +18,15 @@ def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
     return offsets
 
 
-def off_scale(
-    grades: NDArray[np.int8], offsets: NDArray[np.int64], ids: Sequence[str] | None, low: int, high: int | None
-) -> MetricError:
-    """Make the error for the first grade that is not from `low` to `high` (127 if None)."""
-    top = high or 127
-    where = int(np.flatnonzero((grades < low) | (grades > top))[0])
-    row = int(np.searchsorted(offsets, where, side="right")) - 1
-    name, rank = row if ids is None else ids[row], where - int(offsets[row]) + 1
-    return MetricError(f"trace {name}, rank {rank}: the grade {grades[where]} is off the scale 0..{top}")
+def ranks_of(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rank of each cell in its row, from 0."""
+    return np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def cell_name(cell: int, offsets: NDArray[np.int64], ids: Sequence[str] | None) -> str:
+    """Name a cell of rows for a message, the row by its id or its number."""
+    row = int(np.searchsorted(offsets, cell, side="right")) - 1
+    return f"trace {row if ids is None else ids[row]}, rank {cell - int(offsets[row]) + 1}"
 
 
 def flatten_numbers(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np.float64] | None:
@@ -66,7 +63,7 @@ def check_beside(
     if maximum is None or chances.shape != (cells, maximum + 1):
         raise MetricError(f"chances must hold one probability for each of {cells} grades and 0 to {maximum}")
     known = chances[~np.isnan(chances).any(axis=1)]
-    if len(known) and (known.min() < 0 or np.abs(known.sum(axis=1) - 1).max() > SUM_OFF):
+    if len(known) and (known.min() < 0 or np.abs(known.sum(axis=1) - 1).max() > 1e-6):
         raise MetricError("the probabilities of a chunk's grades must be from 0 to 1, with the sum 1")
 
 
@@ -75,46 +72,40 @@ def flatten(
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
     """Store rows of grades one after the other, and return them with the offsets of the rows."""
     # None becomes the mark `missing`, or is an error without one; `ids` name the rows in an error.
-    lengths = [len(row) for row in rows]
-    return _as_grades(list(chain.from_iterable(rows)), missing, lengths, ids, low), offsets_of(lengths)
+    flat: list[Any] = [*chain.from_iterable(rows)]
+    offsets = offsets_of([len(row) for row in rows])
+    values = _as_array(flat)
+    gaps: list[bool] = []
+    if missing is not None and values.dtype.kind == "O":
+        gaps = [grade is None for grade in flat]
+        flat = [low if grade is None else grade for grade in flat]
+        values = _as_array(flat)
+    if values.dtype.kind not in "iub" or values.ndim != 1 or (flat and not low <= values.min() <= values.max() <= 127):
+        for place, grade in enumerate(flat):
+            if not (isinstance(grade, int | np.integer | np.bool_) and low <= grade <= 127):
+                where = cell_name(place, offsets, ids)
+                raise MetricError(f"{where}: {grade!r} is not a grade; grades are whole numbers 0..127")
+        values = np.array([int(grade) for grade in flat])
+    grades: NDArray[np.int8] = values.astype(np.int8)
+    if missing is not None and gaps:
+        grades[gaps] = missing
+    return grades, offsets
 
 
-def _as_grades(
-    flat: list[Any], missing: int | None, lengths: Sequence[int], ids: Sequence[str] | None, low: int
-) -> NDArray[np.int8]:
+def _as_array(flat: list[Any]) -> NDArray[Any]:
     try:
-        values = np.array(flat, dtype=None if flat else np.int8)
-    except ValueError:
-        values = np.empty(0, dtype=object)
-    if values.dtype.kind in "iub" and values.ndim == 1:
-        if not flat or (int(values.min()) >= low and int(values.max()) <= 127):
-            return values.astype(np.int8)
-    elif missing is not None and any(grade is None for grade in flat):
-        present = [low if grade is None else grade for grade in flat]
-        values = _as_grades(present, None, lengths, ids, low)
-        values[[grade is None for grade in flat]] = missing
-        return values
-    row, rank = 0, 0
-    for grade in flat:
-        while rank >= lengths[row]:
-            row, rank = row + 1, 0
-        if not (isinstance(grade, int | np.integer | np.bool_) and low <= grade <= 127):
-            break
-        rank += 1
-    else:
-        return np.array([int(grade) for grade in flat], dtype=np.int8)
-    name = row if ids is None else ids[row]
-    raise MetricError(f"trace {name}, rank {rank + 1}: {grade!r} is not a grade; grades are whole numbers 0..127")
+        return np.array(flat, dtype=None if flat else np.int8)
+    except ValueError:  # not one shape
+        return np.empty(0, dtype=object)
 
 
 def count_at_least(
     values: NDArray[np.int8], offsets: NDArray[np.int64], levels: Sequence[int]
 ) -> NDArray[np.unsignedinteger[Any]]:
     """Count the values of each row that reach each level, shape (levels, rows), in the narrowest type."""
-    n = len(offsets) - 1
-    lengths = offsets[1:] - offsets[:-1]
-    dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
-    counts: NDArray[Any] = np.zeros((len(levels), n), dtype=dtype)
+    lengths = np.diff(offsets)
+    dtype = np.min_scalar_type(int(lengths.max(initial=0)))
+    counts: NDArray[Any] = np.zeros((len(levels), len(lengths)), dtype=dtype)
     # reduceat gives an empty row the next row's first value, so empty rows are left out of it.
     filled = lengths > 0
     starts = offsets[:-1][filled]

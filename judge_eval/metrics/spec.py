@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.bounds import Bounds, Reads
 from judge_eval.metrics.table import GradeTable, Values
-from judge_eval.settings import ValueLimits
+from judge_eval.settings import ValueLimits, ends
 
 Value: TypeAlias = int | float | str
 Compute: TypeAlias = Callable[..., Values]
@@ -77,6 +77,10 @@ class Spec:
     limits: ValueLimits = (0.0, 1.0)
     """The least and the greatest value that any list can have; None if there is none. Intervals, bounds
     and gates rest on it."""
+    claims: bool = field(init=False)
+    """Whether it is over the claims that chunks support, not over grades."""
+    grades_alone: bool = field(init=False)
+    """Whether it reads nothing of a list but its grades."""
 
     def __post_init__(self) -> None:
         least, greatest = self.limits
@@ -87,19 +91,11 @@ class Spec:
                 f"{self.name}: limits={self.limits!r}; give the least and the greatest value, None for none"
             )
 
-    @property
-    def claims(self) -> bool:
-        """Whether it is over the claims that chunks support, not over grades."""
-        return self.bounds is not None and self.evidence != "any"
-
-    @property
-    def grades_alone(self) -> bool:
-        """Whether it reads nothing of a list but its grades."""
-        return not (self.claims or self.probabilities or self.reader or self.evidence)
-
-    def parameter(self, name: str) -> Parameter | None:
-        """Return the parameter of that name, or None."""
-        return next((parameter for parameter in self.parameters if parameter.name == name), None)
+        claims = self.bounds is not None and self.evidence != "any"
+        object.__setattr__(self, "claims", claims)
+        object.__setattr__(
+            self, "grades_alone", not (claims or self.probabilities or self.reader or self.evidence is not None)
+        )
 
 
 def rag(name: str, parameters: tuple[Parameter, ...], compute: Compute, formula: str, **more: Any) -> Spec:
@@ -110,12 +106,6 @@ def rag(name: str, parameters: tuple[Parameter, ...], compute: Compute, formula:
 
 ROUNDING = 1e-9
 """A value may be beyond a limit by this much; relative to a limit above 1."""
-
-
-def ends(limits: ValueLimits) -> tuple[float, float]:
-    """Return limits as numbers, infinite where there is none."""
-    least, greatest = limits
-    return -np.inf if least is None else float(least), np.inf if greatest is None else float(greatest)
 
 
 def limits_text(limits: ValueLimits) -> str:

@@ -106,7 +106,10 @@ class GradeTable:
         grades = ragged.check_layout("grades", self.grades, self.offsets)
         low, high = (int(grades.min()), int(grades.max())) if len(grades) else (0, 0)
         if low < MISSING or (self.maximum is not None and high > self.maximum):
-            raise ragged.off_scale(grades, self.offsets, self.ids, MISSING, self.maximum)
+            top = self.maximum or 127
+            cell = int(np.flatnonzero((grades < MISSING) | (grades > top))[0])
+            where = ragged.cell_name(cell, self.offsets, self.ids)
+            raise MetricError(f"{where}: the grade {grades[cell]} is off the scale 0..{top}")
         keep = object.__setattr__
         keep(self, "has_missing", low == MISSING)
         keep(self, "top_grade", self.maximum if self.maximum is not None else max(self.relevant, high))
@@ -201,21 +204,20 @@ class GradeTable:
         lowest, top = scale[0], scale[-1] - scale[0]
         if not lowest:
             return cls.from_rows(rows, relevant=relevant, maximum=top, **beside)
-        named = {name: beside.get(name) for name in ("rest", "expected")}
-        for name, lists in {"grades": rows, **named}.items():
-            for row, grades in enumerate(lists or ()):
+
+        def above_lowest(name: str, lists: Sequence[Sequence[Any]]) -> list[list[Any]]:
+            for row, grades in enumerate(lists):
                 for rank, grade in enumerate(grades, 1):
                     if grade is not None and grade < lowest:
                         trace = (beside.get("ids") or range(row + 1))[row]
-                        where = f"trace {trace}, rank {rank}" if lists is rows else f"trace {trace}, {name}"
+                        where = f"trace {trace}, " + (f"rank {rank}" if name == "grades" else name)
                         raise MetricError(f"{where}: {grade!r} is below the lowest grade, {lowest}")
-        above = {
-            name: [[None if grade is None else grade - lowest for grade in row] for row in lists]
-            for name, lists in {"rows": rows, **named}.items()
-            if lists is not None
-        }
-        table = cls.from_rows(relevant=relevant - lowest, maximum=top, **{**beside, **above})
-        return replace(table, minimum=lowest)
+            return [[None if grade is None else grade - lowest for grade in row] for row in lists]
+
+        made = above_lowest("grades", rows)
+        others = {name: beside[name] for name in ("rest", "expected") if beside.get(name) is not None}
+        beside |= {name: above_lowest(name, lists) for name, lists in others.items()}
+        return replace(cls.from_rows(made, relevant=relevant - lowest, maximum=top, **beside), minimum=lowest)
 
     @classmethod
     def from_trec(
@@ -326,8 +328,7 @@ class GradeTable:
 
     def at_least_each(self) -> NDArray[Any]:
         """Count the retrieved chunks with at least grade 1, 2, ...: shape (highest grade present, rows)."""
-        highest = max(1, int(self.grades.max())) if len(self.grades) else 1
-        return ragged.count_at_least(self.grades, self.offsets, range(1, highest + 1))
+        return ragged.count_at_least(self.grades, self.offsets, range(1, int(self.grades.max(initial=1)) + 1))
 
     def pool_at_least_each(self) -> NDArray[Any]:
         """Count the chunks of the pool with at least grade 1, 2, ...: shape (highest grade present, rows).
@@ -336,8 +337,7 @@ class GradeTable:
             MetricError: The pool's grades are unknown (on a binary scale the totals tell them).
         """
         if self.rest is not None and self.rest_offsets is not None:
-            both = [grades for grades in (self.grades, self.rest) if len(grades)]
-            levels = range(1, max(1, *(int(grades.max()) for grades in both)) + 1 if both else 2)
+            levels = range(1, int(max(self.grades.max(initial=1), self.rest.max(initial=1))) + 1)
             mine = ragged.count_at_least(self.grades, self.offsets, levels).astype(np.int64)
             return mine + ragged.count_at_least(self.rest, self.rest_offsets, levels).astype(np.int64)
         if self.maximum != 1:
@@ -363,42 +363,34 @@ def _count(grades: Grades, offsets: NDArray[np.int64], level: int) -> IntValues:
     return counts
 
 
-def taken(table: GradeTable, rows: IntValues) -> GradeTable:
-    """Return a table of these rows of another, without what it says of claims."""
-    places, _ = _gather(table.offsets, rows)
-    made = regraded(table, rows, table.grades[places])
-    return replace(
-        made,
-        probable=None if table.probable is None else table.probable[places],
-        expected=None if table.expected is None else table.expected[places],
-        chances=None if table.chances is None else table.chances[places],
-    )
+_BESIDE = ("probable", "expected", "repeats", "chances", "abstains", "abstains_relevant")
+"""The columns that are laid out like the grades."""
 
 
-def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
-    """Return a table of these rows of another, which may repeat, with new grades and the same pools."""
+def taken(table: GradeTable, rows: IntValues, grades: Grades | None = None) -> GradeTable:
+    """Return a table of these rows of another, which may repeat, with the same pools and without claims.
+
+    With new `grades` a failed verdict has its new grade for sure, whatever the judge thought likely.
+    """
     places, offsets = _gather(table.offsets, rows)
-    rest, rest_offsets = None, None
+    own = table.grades[places]
+    columns = {name: column[places] for name in _BESIDE if (column := getattr(table, name)) is not None}
+    if grades is not None:
+        failed = own == MISSING
+        sure = grades[failed]
+        for name, values in (("probable", sure >= table.relevant), ("expected", sure)):
+            if name in columns:
+                columns[name][failed] = values
+        if "chances" in columns:
+            columns["chances"][failed] = np.eye(columns["chances"].shape[1])[np.maximum(sure, 0)]
     if table.rest is not None and table.rest_offsets is not None:
-        others, rest_offsets = _gather(table.rest_offsets, rows)
-        rest = table.rest[others]
+        others, columns["rest_offsets"] = _gather(table.rest_offsets, rows)
+        columns["rest"] = table.rest[others]
+    if table.totals is not None:
+        columns["totals"] = table.totals[rows]
+    made = own if grades is None else grades
     return replace(
-        table,
-        grades=grades,
-        offsets=offsets,
-        totals=None if table.totals is None else table.totals[rows],
-        ids=None,
-        maximum=table.top_grade,
-        rest=rest,
-        rest_offsets=rest_offsets,
-        probable=_assumed(table, table.probable, places, grades >= table.relevant),
-        expected=_assumed(table, table.expected, places, grades),
-        repeats=None if table.repeats is None else table.repeats[places],
-        abstains=None if table.abstains is None else table.abstains[places],
-        abstains_relevant=None if table.abstains_relevant is None else table.abstains_relevant[places],
-        claims=None,
-        reading=None,
-        chances=_chances_assumed(table, places, grades),
+        table, grades=made, offsets=offsets, maximum=table.top_grade, ids=None, claims=None, reading=None, **columns
     )
 
 
@@ -408,21 +400,6 @@ def without_repeats(table: GradeTable) -> GradeTable:
         raise MetricError("which chunks repeat an earlier text is not known; give the table `repeats`")
     grades = np.where(table.repeats, 0, table.grades).astype(np.int8)
     return replace(table, grades=grades, maximum=table.top_grade)
-
-
-def _assumed(table: GradeTable, likely: Values | None, places: IntValues, assumed: NDArray[Any]) -> Values | None:
-    """Take the likelihoods of the cells at these places; a failed cell has the assumed value for sure."""
-    if likely is None:
-        return None
-    return np.where(table.grades[places] == MISSING, assumed, likely[places]).astype(np.float64)
-
-
-def _chances_assumed(table: GradeTable, places: IntValues, grades: Grades) -> Values | None:
-    """Take the probabilities of each grade; a failed cell has its new grade for sure."""
-    if table.chances is None:
-        return None
-    sure = np.eye(table.chances.shape[1])[np.maximum(grades, 0)]
-    return np.where((table.grades[places] == MISSING)[:, None], sure, table.chances[places])
 
 
 def _gather(offsets: NDArray[np.int64], rows: IntValues) -> tuple[IntValues, NDArray[np.int64]]:

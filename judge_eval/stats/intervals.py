@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.settings import ValueLimits
+from judge_eval.settings import ValueLimits, ends
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, numbers, pair
 from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, root_of, t_ppf
 from judge_eval.stats.figure import Figure, Interval
@@ -302,7 +302,7 @@ def _held_within(x: Floats, limits: ValueLimits | None) -> Floats:
     if limits is None or not x.size:
         return x
     least, greatest = limits
-    limited = np.clip(x, -np.inf if least is None else least, np.inf if greatest is None else greatest)
+    limited = np.clip(x, *ends(limits))
     beyond = np.abs(limited - x) > 1e-9 * max(1.0, abs(least or 0.0), abs(greatest or 0.0))
     if beyond.any():
         bad = int(np.flatnonzero(beyond)[0])

@@ -11,7 +11,6 @@ import numpy as np
 from judge_eval.data.labels import DECIDE, Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
-from judge_eval.metrics.spec import ends
 from judge_eval.note import Note
 from judge_eval.record import Record
 from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
@@ -19,6 +18,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import counted
+from judge_eval.settings import ends
 from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 from judge_eval.stats.figure import Interval, named_fields

@@ -1,11 +1,12 @@
 """Metrics that ask which claims are covered, whatever the order."""
 
 from dataclasses import replace
-from typing import Literal, TypeAlias, Unpack
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval import limits
 from judge_eval.metrics import claim_bounds
 from judge_eval.metrics.bounds import Bounds
 from judge_eval.metrics.claim_table import CONTRADICTED, FULLY, LEFT_ALONE, PARTLY, ClaimTable
@@ -30,59 +31,44 @@ def _recall(claims: ClaimTable, k: int | None, weights: NDArray[np.float64], par
     return np.where(total > 0, divide(claims.per_row(credit * weights), total), np.nan)
 
 
-def claim_recall(
-    table: GradeTable,
-    k: int | None = None,
-    *,
-    partial: Literal["none", "half", "full"] = "none",
-    of: Literal["all", "vital"] = "all",
-) -> Values:
+class RecallOptions(TypedDict, total=False):
+    """The parameters of ClaimRecall."""
+
+    partial: Literal["none", "half", "full"]
+    of: Literal["all", "vital"]
+
+
+def claim_recall(table: GradeTable, k: int | None = None, **options: Unpack[RecallOptions]) -> Values:
     """Return the share of the claims (all, or the vital ones) that a chunk among the first `k` supports."""
-    # A claim that is supported only in part counts 0, 1/2 or 1 (`partial`).
     claims = claim_bounds.claims_of(table)
-    weights = claims.vital if of == "vital" else np.ones(len(claims.vital))
-    return _recall(claims, k, weights.astype(np.float64), CREDITS[partial])
+    weights = claims.vital if options.get("of") == "vital" else np.ones(len(claims.vital))
+    return _recall(claims, k, weights.astype(np.float64), CREDITS[options.get("partial", "none")])
 
 
-def _claims_read(
-    table: GradeTable, words: int, partial: Literal["none", "half", "full"], of: Literal["all", "vital"], failed: bool
-) -> Values:
+def _claims_read(table: GradeTable, words: int, options: RecallOptions, *, failed: bool) -> Values:
     """Return ClaimRecall within so many words; `failed`: the most it could be if failed verdicts supported claims."""
     claims, reading = claim_bounds.claims_of(table), reading_of(table)
     credit = ((reading.possible if failed else reading.full) <= words).astype(np.float64)
-    credit = np.maximum(credit, CREDITS[partial] * (reading.partly <= words))
-    weights = claims.per_row(claims.vital) if of == "vital" else np.maximum(claims.counts, 0)
-    read = claims.per_row(credit * claims.vital if of == "vital" else credit)
+    credit = np.maximum(credit, CREDITS[options.get("partial", "none")] * (reading.partly <= words))
+    only_vital = options.get("of") == "vital"
+    weights = claims.per_row(claims.vital) if only_vital else np.maximum(claims.counts, 0)
+    read = claims.per_row(credit * claims.vital if only_vital else credit)
     return np.where(weights > 0, divide(read, weights), np.nan)
 
 
-def claim_recall_in_words(
-    table: GradeTable,
-    words: int,
-    *,
-    partial: Literal["none", "half", "full"] = "none",
-    of: Literal["all", "vital"] = "all",
-) -> Values:
+def claim_recall_in_words(table: GradeTable, words: int, **options: Unpack[RecallOptions]) -> Values:
     """Return the share of the claims whose evidence has been read within the first words of the list."""
-    return _claims_read(table, words, partial, of, failed=False)
+    return _claims_read(table, words, options, failed=False)
 
 
-def claim_recall_in_words_bounds(
-    table: GradeTable,
-    words: int,
-    *,
-    partial: Literal["none", "half", "full"] = "none",
-    of: Literal["all", "vital"] = "all",
-) -> Bounds:
+def claim_recall_in_words_bounds(table: GradeTable, words: int, **options: Unpack[RecallOptions]) -> Bounds:
     """Return the bounds of `claim_recall_in_words`: a failed chunk may support any claim with any words of it."""
-    low, high = (_claims_read(table, words, partial, of, failed) for failed in (False, True))
+    low, high = (_claims_read(table, words, options, failed=failed) for failed in (False, True))
     return claim_bounds.unknown_claims(claim_bounds.claims_of(table), low, high, np.ones(len(low), dtype=np.bool_), 1.0)
 
 
 def nugget_recall(table: GradeTable, k: int | None = None, *, score: Score = "vital_strict") -> Values:
     """Return the nugget scores of AutoNuggetizer (Pradeep et al. 2024), with claims as nuggets."""
-    # A nugget has the best support that any of the first `k` chunks gives it, which counts 1 in full, 1/2 in
-    # part (0 under the strict scores). `weighted` gives nuggets that are not vital half a weight.
     claims = claim_bounds.claims_of(table)
     weights = np.where(claims.vital, 1.0, OKAY_WEIGHTS[score.removesuffix("_strict")])
     return _recall(claims, k, weights, 0.0 if score.endswith("_strict") else 0.5)
@@ -167,13 +153,14 @@ PARTIAL = Parameter(
     "credit",
 )
 
+READ_IN_FULL = "c_j = 1 if evidence of full support for claim j is read within the first B words of the list"
+
 PARTIAL_IN_WORDS = Parameter(
     "partial",
     "none",
     {
-        "none": "c_j = 1 if evidence of full support for claim j is read within the first B words of the list, else 0",
-        "half": "c_j = 1 if evidence of full support for claim j is read within the first B words of the list, 1/2 if "
-        "evidence of partial support is, else 0",
+        "none": f"{READ_IN_FULL}, else 0",
+        "half": f"{READ_IN_FULL}, 1/2 if evidence of partial support is, else 0",
         "full": "c_j = 1 if evidence of support for claim j, full or partial, is read within the first B words of the "
         "list, else 0",
     },
@@ -243,7 +230,7 @@ SPECS = (
         "claims that the top K support / min(K, retrieved): new claims for each rank, without a maximum; "
         f"0 for an empty list, {claim_bounds.NONE}",
         limits=(0.0, None),
-        bounds=claim_bounds.rising(novelty, most=claim_bounds.MOST_NOVEL),
+        bounds=claim_bounds.rising(novelty, most=float(limits.CLAIMS)),
     ),
     rag(
         "Redundancy",

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics import claim_bounds
 from judge_eval.metrics.bounds import Bounds
-from judge_eval.metrics.claim_table import LEFT_ALONE, ClaimTable, Numbers
+from judge_eval.metrics.claim_table import LEFT_ALONE, ClaimTable
 from judge_eval.metrics.families.relevance import divide
+from judge_eval.metrics.ragged import ranks_of
 from judge_eval.metrics.spec import Parameter, rag
 from judge_eval.metrics.table import GradeTable, Values
 
@@ -21,8 +22,6 @@ Intents: TypeAlias = Literal["found", "all"]
 Ties: TypeAlias = Literal["rank", "id"]
 """Which of equally good chunks comes first in an ideal order."""
 
-TIE = 12
-"""Gains that agree in so many decimals are one, summed in two orders."""
 NOTHING = 1e-18
 """What adds nothing to a sum of at least 1."""
 RANKS = 1 << 18
@@ -38,11 +37,7 @@ def alpha_ndcg(
     **support: Unpack[claim_bounds.SupportOptions],
 ) -> Values:
     """Alpha-nDCG (Clarke et al. 2008) with claims as subtopics and the retrieved chunks as the pool."""
-    # sum over ranks i <= k of g_i / log2(i + 1), g_i = sum over the claims that the chunk supports of (1 -
-    # alpha)^(how many chunks above support it), over the same sum for an ideal order of all retrieved chunks.
-    # That is made rank by rank, as ndeval does: next comes the chunk that gains most, of equals the one that
-    # stands highest in the list (`ties="rank"`), or that with the greatest id (`ties="id"`, as ndeval). This
-    # greedy order need not be the best; a list that beats it has 1.0.
+    # The ideal order is made rank by rank, as ndeval does; it need not be the best, so a list can beat it.
     claims, supports, _ = claim_bounds.support_of(table, **support)
     ideal = ideal_gain(claims, supports, k, alpha, ties)
     values = divide(discounted_gain(claims, supports, k, alpha), ideal)
@@ -53,7 +48,7 @@ def discounted_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | No
     """Return alpha-DCG of each row: what its first `k` chunks gain, discounted by their rank."""
     top = supports & claims.down_to(k)
     gains = np.bincount(claims.chunk[top], weights=_cell_gains(claims, top, alpha), minlength=len(claims.row_of_chunk))
-    return claims.per_row_of_chunks(gains / np.log2(_ranks(claims) + 1.0))
+    return claims.per_row_of_chunks(gains / np.log2(ranks_of(claims.chunk_starts) + 2.0))
 
 
 def most_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
@@ -67,10 +62,10 @@ def most_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, al
     sums = np.concatenate([[0.0], np.cumsum(_fading(top, alpha) / np.log2(np.arange(2.0, top + 2)))])
     counts = np.bincount(claims.chunk[supports], minlength=len(claims.row_of_chunk))
     best_first = counts[np.lexsort((-counts, claims.row_of_chunk))]
-    ranks = _ranks(claims)
+    ranks = ranks_of(claims.chunk_starts)
     if k is not None:
-        best_first = np.where(ranks <= k, best_first, 0)
-    return np.minimum(claims.per_row(sums[times]), claims.per_row_of_chunks(best_first / np.log2(ranks + 1.0)))
+        best_first = np.where(ranks < k, best_first, 0)
+    return np.minimum(claims.per_row(sums[times]), claims.per_row_of_chunks(best_first / np.log2(ranks + 2.0)))
 
 
 def err_ia(
@@ -82,9 +77,6 @@ def err_ia(
     **support: Unpack[claim_bounds.SupportOptions],
 ) -> Values:
     """Intent-aware expected reciprocal rank (Chapelle et al. 2009) as ndeval scales it, claims as intents."""
-    # For each claim the sum over ranks i <= k, whose chunk supports it, of (1 - alpha)^(how many above do) /
-    # i, averaged over the claims (`of`: those that some retrieved chunk supports, as in ndeval, or all), and
-    # divided by the value of a list of `k` chunks that support every claim.
     claims, supports, _ = claim_bounds.support_of(table, **support)
     gains = claims.per_row(intent_gains(claims, supports, k, alpha))
     intents = claims.per_row(claims.any_claim(supports)) if of == "found" else claims.counts
@@ -121,10 +113,6 @@ def intent_gains(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None,
     return np.bincount(claims.claim[top], weights=gains, minlength=len(claims.vital)).astype(np.float64)
 
 
-def _ranks(claims: ClaimTable) -> Numbers:
-    return np.arange(len(claims.row_of_chunk)) - claims.chunk_starts[:-1][claims.row_of_chunk] + 1
-
-
 def _fading(times: int, alpha: float) -> NDArray[np.float64]:
     """Return the gain of a claim at its first, second, ... appearance, multiplied step by step."""
     factors = np.full(times, 1.0 - alpha)
@@ -152,7 +140,7 @@ def ideal_gain(
     while len(chunk) and (k is None or rank < k):
         rank += 1
         gains = np.bincount(chunk, weights=worth[claim], minlength=len(row_of_chunk))
-        near = np.round(gains, TIE)
+        near = np.round(gains, 12)  # gains that agree so far are one, summed in two orders
         left = np.unique(chunk)  # sorted, and so by trace and in it by rank
         rows = row_of_chunk[left]
         begins = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations_with_replacement, zip_longest
 from math import comb
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from judge_eval.metrics.families.relevance import (
     depth,
     divide,
 )
-from judge_eval.metrics.ragged import Rows, add_down, cut_blocks
+from judge_eval.metrics.ragged import Rows, add_down, cut_blocks, ranks_of
 from judge_eval.metrics.spec import Parameter, rag
 from judge_eval.metrics.table import GradeTable, Values
 
@@ -54,8 +54,7 @@ def _or_else(likely: NDArray[np.float64] | None, decided: NDArray[np.float64]) -
 
 
 def _sum_down(table: GradeTable, values: NDArray[np.float64], k: int | None, *, discount: bool) -> Values:
-    rows: NDArray[np.int64] = np.repeat(np.arange(len(table)), table.lengths)
-    ranks = np.arange(len(values)) - table.offsets[:-1][rows]
+    rows, ranks = np.repeat(np.arange(len(table)), table.lengths), ranks_of(table.offsets)
     cells = values / np.log2(ranks + 2.0) if discount else values
     if k is not None:
         cells = np.where(ranks < k, cells, 0.0)
@@ -64,15 +63,6 @@ def _sum_down(table: GradeTable, values: NDArray[np.float64], k: int | None, *, 
 
 MOST_STATES = 50_000
 """With more ways to count the chunks of each grade the mean is refused."""
-
-
-class _States(NamedTuple):
-    """How many chunks have at least each grade, each number up to the cutoff."""
-
-    following: NDArray[np.int64]
-    """Shape (states, grades): the state after a chunk of each grade."""
-    ideal: Values
-    """Shape (states,): what the best list of such chunks brings."""
 
 
 def expected_graded_ndcg(
@@ -115,8 +105,8 @@ def expected_graded_ndcg(
 def _mean(chances: Values, k: int | None, top: int, ideal: Literal["retrieved", "top"]) -> float:
     """Return the mean of one list; `chances` has shape (ranks, grades)."""
     cutoff = len(chances) if k is None else min(k, len(chances))
-    states = _states(cutoff, top)
-    size, goals = len(states.ideal), states.following.ravel()
+    following, best = _states(cutoff, top)
+    size, goals = len(best), following.ravel()
     likely, brought = np.zeros(size), np.zeros(size)
     likely[0] = 1
     grades = np.arange(top + 1.0)
@@ -127,13 +117,16 @@ def _mean(chances: Values, k: int | None, top: int, ideal: Literal["retrieved", 
             carried += moved * (grades / np.log2(rank + 1))
         likely = np.bincount(goals, weights=moved.ravel(), minlength=size).astype(np.float64)
         brought = np.bincount(goals, weights=carried.ravel(), minlength=size).astype(np.float64)
-    return min(1.0, float((brought[1:] / states.ideal[1:]).sum()))
+    return min(1.0, float((brought[1:] / best[1:]).sum()))
 
 
 @lru_cache(maxsize=8)
-def _states(cutoff: int, top: int) -> _States:
-    """Number the states: how many chunks have at least grade 1, 2, ..., `top`, none above `cutoff`."""
-    # By how many have at least each grade, which never rises with the grade; nothing relevant comes first.
+def _states(cutoff: int, top: int) -> tuple[NDArray[np.int64], Values]:
+    """Number the states: how many chunks have at least grade 1, 2, ..., `top`, none above `cutoff`.
+
+    Returns the state after a chunk of each grade, shape (states, grades), and what the best list of such chunks brings.
+    """
+    # The numbers of a state never rise with the grade; nothing relevant comes first.
     counts = np.array([each[::-1] for each in combinations_with_replacement(range(cutoff + 1), top)])
     places = {tuple(each): place for place, each in enumerate(counts.tolist())}
     following = np.empty((len(counts), top + 1), dtype=np.int64)
@@ -142,7 +135,7 @@ def _states(cutoff: int, top: int) -> _States:
         after[:, :grade] = np.minimum(after[:, :grade] + 1, cutoff)
         following[:, grade] = [places[tuple(each)] for each in after.tolist()]
     discounts = np.concatenate([[0.0], np.add.accumulate(1 / np.log2(np.arange(2.0, cutoff + 2)))])
-    return _States(following, discounts[counts].sum(axis=1))
+    return following, discounts[counts].sum(axis=1)
 
 
 def expected_average_precision(table: GradeTable, k: int | None = None) -> Values:
@@ -158,7 +151,6 @@ def expected_average_precision(table: GradeTable, k: int | None = None) -> Value
 
 def expected_reciprocal_rank(table: GradeTable, k: int | None = None) -> Values:
     """Return the mean of RR@K over all ways in which the top `k` chunks can be relevant."""
-    # sum over ranks i <= k of p_i / i * product over j < i of (1 - p_j).
     values = np.zeros(len(table))
     for rows, chances in _chances(table, k):
         values[rows] = _first_stop(chances)
@@ -187,8 +179,7 @@ def expected_ndcg(
 
 def err(table: GradeTable, k: int | None = None) -> Values:
     """Return the expected reciprocal rank of graded relevance (Chapelle, Metzler, Zhang & Grinspan 2009)."""
-    # sum over ranks i <= k of R_i / i * product over j < i of (1 - R_j), with R_i = (2**grade_i - 1) /
-    # 2**maximum: the probability that a reader who got to rank i is content and stops there.
+    # R_i is the probability that a reader who got to rank i is content and stops there.
     top = _highest(table)
     stops = (np.exp2(np.arange(top + 1.0)) - 1) / 2.0**top
     values = np.zeros(len(table))

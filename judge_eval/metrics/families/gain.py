@@ -28,7 +28,7 @@ def _discounts(width: int) -> NDArray[np.float64]:
 
 def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Values:
     """Return DCG (Järvelin & Kekäläinen 2002): the sum over ranks i <= k of gain_i / log2(i + 1)."""
-    # `gain` is the grade (`linear`) or 2**grade - 1 (`exp`; Burges et al. 2005); no grade gains 0.
+    # With `gain="exp"` as Burges et al. 2005; no grade gains 0.
     values = np.zeros(len(table))
     for rows, grid in table.blocks(k):
         gains = np.maximum(grid, 0).astype(np.float64)

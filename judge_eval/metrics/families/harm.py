@@ -6,6 +6,7 @@ import numpy as np
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics.families.relevance import depth, divide
+from judge_eval.metrics.ragged import ranks_of
 from judge_eval.metrics.spec import rag
 from judge_eval.metrics.table import GradeTable, Values
 from judge_eval.spelling import option
@@ -23,26 +24,25 @@ def harm(table: GradeTable, k: int | None = None) -> Values:
         )
     counts = np.zeros(len(table))
     for rows, grid in table.blocks(k):
-        counts[rows] = ((grid == 0) & (np.arange(len(grid))[:, None] < table.lengths[rows])).sum(axis=0)
+        counts[rows] = (grid == 0).sum(axis=0)
     return divide(counts, depth(table, k))
 
 
 def udcg(table: GradeTable, k: int | None = None) -> Values:
     """Return UDCG (arXiv 2510.21440): what passages do to a reader that may abstain, without a discount by rank."""
-    # sigmoid((1 / n) * sum of w_i * (1 - a_i)), w_i = 1 for a relevant passage, else -0.333; one without a probability
-    # of abstention a_i adds nothing and counts in n.
+    # A passage without a probability of abstention adds nothing and counts in n.
     if table.abstains is None:
         raise MetricError(
             "UDCG needs the reader's probability to abstain with each chunk alone; give chunks metadata.no_res_prob, "
             f"or ask a reader by the prompt reader/binary, and score with its run ({option('reader', 'RUN')})"
         )
     rows = np.repeat(np.arange(len(table)), table.lengths)
-    ranks = np.arange(len(rows)) - table.offsets[:-1][rows]
     relevant = table.grades >= table.relevant
     abstains = table.abstains
     if table.abstains_relevant is not None:
         abstains = np.where(relevant, table.abstains_relevant, abstains)
-    moves = np.where(ranks < (k or len(rows)), np.where(relevant, 1.0, IRRELEVANT_WEIGHT) * (1 - abstains), 0.0)
+    moves = np.where(relevant, 1.0, IRRELEVANT_WEIGHT) * (1 - abstains)
+    moves = np.where(ranks_of(table.offsets) < (k or len(rows)), moves, 0.0)
     means = divide(np.bincount(rows, np.nan_to_num(moves), len(table)).astype(np.float64), depth(table, k))
     return np.where(table.lengths > 0, 1 / (1 + np.exp(-means)), 0.0)
 

@@ -1,5 +1,6 @@
 """Metrics exactly as trec_eval computes them."""
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -7,10 +8,10 @@ import numpy as np
 from judge_eval.metrics.families.gain import ndcg
 from judge_eval.metrics.families.relevance import (
     V,
+    average_precision,
     count_relevant,
     divide,
     hit_rate,
-    mean_precision,
     recall,
     reciprocal_rank,
     total_relevant,
@@ -19,11 +20,6 @@ from judge_eval.metrics.spec import REL, Compute, Spec
 from judge_eval.metrics.table import GradeTable, Values
 
 INFAP_EPSILON = 0.00001
-
-
-def map_cut(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
-    """`map` and `map_cut_k`: the sum of precisions at relevant ranks <= k over all relevant documents."""
-    return mean_precision(table, k, total_relevant(table, rel), rel)
 
 
 def p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
@@ -63,11 +59,8 @@ def rprec(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
 
 
 def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
-    """`bpref`: how seldom judged non-relevant documents stand above relevant ones (Buckley & Voorhees 2004).
-
-    (1 / R) * sum over relevant retrieved of 1 - min(n, R) / min(N, R), with n the judged non-relevant
-    documents ranked above, N all judged non-relevant ones. Unjudged documents are passed over.
-    """
+    """`bpref`: how seldom judged non-relevant documents stand above relevant ones (Buckley & Voorhees 2004)."""
+    # Unjudged documents are passed over.
     relevant = total_relevant(table, rel)
     least = table.relevant if rel is None else rel
     # A verdict on a document outside the pool is a judgment too.
@@ -87,8 +80,7 @@ def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
 
 def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`infAP`: average precision inferred from a sampled pool (Yilmaz & Aslam 2006)."""
-    # A relevant document at rank r adds 1/r + (r-1)/r * (pool above / (r-1)) * (relevant above + e) / (judged
-    # above + 2e), e = 0.00001; "pool above" counts judged and pooled-but-unjudged documents.
+    # "Pooled above" counts judged documents, and unjudged ones of the pool.
     relevant = total_relevant(table, rel)
     least = table.relevant if rel is None else rel
     sums = np.zeros(len(table))
@@ -103,11 +95,6 @@ def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
             pooled += (grades >= 0) | (grades == -1)
         sums[rows] = total
     return divide(sums, relevant)
-
-
-def ndcg_cut(table: GradeTable, k: int | None = None) -> Values:
-    """`ndcg` and `ndcg_cut_k`: linear gain, log2 discount, ideal over all judged documents."""
-    return ndcg(table, k, ideal="judged")
 
 
 def set_p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
@@ -140,9 +127,11 @@ IDEAL_OF_POOL = (
     "plays no part"
 )
 
+_MAP, _NDCG = partial(average_precision, norm="total"), partial(ndcg, ideal="judged")
+
 SPECS = (
-    _trec("map", map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
-    _trec("map_cut", map_cut, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
+    _trec("map", _MAP, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
+    _trec("map_cut", _MAP, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
     _trec("P", p, "relevant documents within the top K / K, however short the list is", "required"),
     _trec("recall", recall, f"relevant documents within the top K / R; {TR}", "required"),
     _trec("success", success, "1 if the top K hold a relevant document, else 0", "required"),
@@ -165,10 +154,10 @@ SPECS = (
         needs_pool=True,
         reads="anything",
     ),
-    _trec("ndcg", ndcg_cut, f"DCG / IDCG with {IDEAL_OF_POOL}", parameters=(), needs_pool=True, reads="grades"),
+    _trec("ndcg", _NDCG, f"DCG / IDCG with {IDEAL_OF_POOL}", parameters=(), needs_pool=True, reads="grades"),
     _trec(
         "ndcg_cut",
-        ndcg_cut,
+        _NDCG,
         f"DCG@K / IDCG@K with {IDEAL_OF_POOL}",
         "required",
         parameters=(),

@@ -17,14 +17,14 @@ from judge_eval.errors import ConfigError, MetricError, UnknownNameError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.metrics.spec import ROUNDING, ends
+from judge_eval.metrics.spec import ROUNDING
 from judge_eval.runs.columns.verdict_table import VerdictTable
 from judge_eval.runs.folder import records
 from judge_eval.runs.folder.journal import GradedTrace, Index
 from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.folder.run import Run, scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.settings import ValueLimits
+from judge_eval.settings import ValueLimits, ends
 from judge_eval.stats import PairedComparison, breakdown, compare_paired, holm, imbens_manski
 from judge_eval.stats.distributions import fisher_greater
 
