@@ -11,10 +11,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
+from judge_eval.errors import ConfigError
+
 _SAFELY = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """How every file that may lie in a stranger's folder is opened, where the system knows these flags."""
 _READ_AHEAD = 2**16
 """Bytes: lines of results are about 10 kB, and few places of a file are read one by one."""
+
+
+@contextmanager
+def writing_named(path: Path) -> Iterator[None]:
+    """Write a file that the user named within the block; raises `ConfigError` if that fails."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def is_plain(path: Path) -> bool:
@@ -145,6 +156,14 @@ def hold(file: IO[bytes], *, wait: bool = True) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def json_list(head: str, items: Iterable[str], tail: str) -> Iterator[str]:
+    """Yield a JSON text in parts: the items, a line each, in the list that `head` begins and `tail` ends."""
+    yield head
+    for number, item in enumerate(items):
+        yield (",\n" if number else "\n") + item
+    yield f"\n{tail}\n"
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

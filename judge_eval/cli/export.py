@@ -13,7 +13,7 @@ from judge_eval.cli.printing.safe_output import complain, remark, tell
 from judge_eval.safe_text import counted
 
 if TYPE_CHECKING:
-    from judge_eval.export.push import Service
+    from judge_eval.export.scores import Service
     from judge_eval.runs.folder.run import Run
 
 

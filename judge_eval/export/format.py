@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge_eval.export.push import Service
+from judge_eval.export.scores import Service
 from judge_eval.files import replacing
 from judge_eval.runs.folder.run import Run
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.format import Format, stream
-from judge_eval.export.push import Service
+from judge_eval.export.scores import Service
 from judge_eval.export.tables import TABLE_NAMES, TABLE_WRITERS, TableName, table_csv, write_parquet
 from judge_eval.export.text import csv_lines
+from judge_eval.files import writing_named
 from judge_eval.runs.folder.run import Run
 from judge_eval.spelling import option
 
@@ -56,7 +57,7 @@ def write_as(
     if safe_cells and chosen != "csv":
         raise ConfigError(f"safe cells are for csv, which spreadsheets open; {chosen} needs none")
     named = None if table is None else _named_table(table, chosen)
-    try:
+    with writing_named(path):
         if named is not None and chosen == "parquet":
             write_parquet(run, path, named)
         elif safe_cells:
@@ -65,8 +66,6 @@ def write_as(
             stream(TABLE_WRITERS[chosen](run, named), path)
         else:
             FORMATS[chosen].write(run, path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
     return chosen
 
 

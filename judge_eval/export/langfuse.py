@@ -6,16 +6,9 @@ from typing import Any
 
 from judge_eval.data.files.values import first_of
 from judge_eval.export.format import service_format
-from judge_eval.export.push import Service
-from judge_eval.export.scores import ScoreBody, TraceScore, TraceScores
-from judge_eval.runs.folder.run import Run
+from judge_eval.export.scores import ScoreBody, Service, TraceScore
 
 _ENVIRONMENT = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
-
-
-def langfuse_scores(run: Run) -> TraceScores:
-    """Return the bodies that `POST /api/public/scores` takes, of traces whose metadata name one of Langfuse."""
-    return TraceScores(run, "Langfuse", "trace_id", _ids, _record)
 
 
 def _ids(metadata: Mapping[str, Any]) -> ScoreBody:
@@ -49,7 +42,9 @@ def _record(ids: ScoreBody, score: TraceScore) -> ScoreBody:
 
 SERVICE = Service(
     "Langfuse",
-    langfuse_scores,
+    "trace_id",
+    _ids,
+    _record,
     path="api/public/scores",
     base_urls=("LANGFUSE_BASE_URL", "LANGFUSE_HOST"),
     default_url="https://cloud.langfuse.com",

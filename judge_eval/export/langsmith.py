@@ -7,17 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from judge_eval.export.format import service_format
-from judge_eval.export.push import Service
-from judge_eval.export.scores import ScoreBody, TraceScore, TraceScores
-from judge_eval.runs.folder.run import Run
-
-DECIMALS = 4
-"""Of a score; LangSmith stores no more, and its client rounds too."""
-
-
-def langsmith_feedback(run: Run) -> TraceScores:
-    """Return the bodies that `POST /feedback` takes, of traces whose metadata name a run of LangSmith."""
-    return TraceScores(run, "LangSmith", "run_id", _ids, _record)
+from judge_eval.export.scores import ScoreBody, Service, TraceScore
 
 
 def _ids(metadata: Mapping[str, Any]) -> ScoreBody:
@@ -45,7 +35,7 @@ def _record(ids: ScoreBody, score: TraceScore) -> ScoreBody:
         "id": score.id,
         **ids,
         "key": score.name,
-        "score": round(score.value, DECIMALS),
+        "score": round(score.value, 4),  # LangSmith stores no more, and its client rounds too
         "comment": score.comment,
         "feedback_source": {"type": "model", "metadata": dict(score.source)},
         "created_at": score.created,
@@ -55,7 +45,9 @@ def _record(ids: ScoreBody, score: TraceScore) -> ScoreBody:
 
 SERVICE = Service(
     "LangSmith",
-    langsmith_feedback,
+    "run_id",
+    _ids,
+    _record,
     path="feedback",
     base_urls=("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT"),
     default_url="https://api.smith.langchain.com",

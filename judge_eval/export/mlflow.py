@@ -11,6 +11,7 @@ from judge_eval.data.reading import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TableName, claim_rows, table_of
 from judge_eval.export.text import as_json, as_markdown
+from judge_eval.files import json_list
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import public_url
 from judge_eval.views.run import described_by
@@ -161,9 +162,6 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _table(path: Path, columns: Iterable[str], rows: Iterator[dict[str, Any]]) -> None:
     """Write a table as MLflow keeps them: column names beside rows, which `mlflow.load_table` reads."""
     names = list(columns)
+    lines = (json.dumps([row[name] for name in names], ensure_ascii=False, allow_nan=False) for row in rows)
     with path.open("w", encoding="utf-8") as file:
-        file.write(f'{{"columns":{json.dumps(names)},"data":[')
-        for place, row in enumerate(rows):
-            cells = json.dumps([row[name] for name in names], ensure_ascii=False, allow_nan=False)
-            file.write(("," if place else "") + "\n" + cells)
-        file.write("\n]}\n")
+        file.writelines(json_list(f'{{"columns":{json.dumps(names)},"data":[', lines, "]}"))

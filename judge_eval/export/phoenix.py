@@ -2,29 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from judge_eval.errors import DataError
 from judge_eval.export.format import Format
+from judge_eval.files import json_list
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.schema import Outcome
-
-NAME = "judge_eval"
 
 
 def document_annotations(run: Run) -> Iterator[str]:
-    """Yield, in parts, the JSON body of `POST /v1/document_annotations`."""
+    """Return, in parts, the JSON body of `POST /v1/document_annotations`."""
     # Each annotation names the retriever's span and the document's place in it (counted from 0), so the
     # traces must have been read from spans. A failed verdict has a label and no score. Phoenix takes no
     # identifiers here: of two runs over the same spans the later replaces the earlier.
-    yield '{"data": ['
-    first = True
-    for result in run.results:
-        for annotation in annotated(result, run.id):
-            yield ("" if first else ",") + "\n" + json.dumps(annotation, ensure_ascii=False, allow_nan=False)
-            first = False
-    yield "\n]}\n"
+    annotations = chain.from_iterable(annotated(result, run.id) for result in run.results)
+    lines = (json.dumps(each, ensure_ascii=False, allow_nan=False) for each in annotations)
+    return json_list('{"data": [', lines, "]}")
 
 
 def annotated(result: TraceResult, run_id: str) -> list[dict[str, Any]]:
@@ -42,23 +37,18 @@ def annotated(result: TraceResult, run_id: str) -> list[dict[str, Any]]:
             judged: dict[str, Any] = {"label": label, "score": float(outcome.grade), "explanation": outcome.explanation}
         else:
             judged = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
+        details = outcome.model_dump(include={"confidence", "stage"}, exclude_none=True)
         out.append(
             {
                 "span_id": span,
                 "document_position": position,
-                "name": NAME,
+                "name": "judge_eval",
                 "annotator_kind": "LLM",
                 "result": {key: value for key, value in judged.items() if value not in (None, "")},
-                "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id, **_source(outcome)},
+                "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id, **details},
             }
         )
     return out
-
-
-def _source(outcome: Outcome) -> dict[str, Any]:
-    """Return the probability of being relevant, and the stage of a cascade, if a verdict has them."""
-    details = outcome.model_dump(include={"confidence", "stage"})
-    return {key: value for key, value in details.items() if value is not None}
 
 
 EXPORTS = (Format("phoenix", document_annotations),)

@@ -24,7 +24,7 @@ from judge_eval.errors import (
     RefusedError,
     TransientError,
 )
-from judge_eval.export.scores import ScoreBody, TraceScores
+from judge_eval.export.scores import ScoreBody, Service
 from judge_eval.files import open_plain
 from judge_eval.foreign import read_json
 from judge_eval.llm.http.bounded import Received
@@ -48,33 +48,6 @@ _HOPELESS = 5  # refusals before anything was taken: then no score will be
 _IN_PART = "in part"
 
 _log = logging.getLogger("judge_eval")
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service that takes scores over HTTP. The environment names its address and holds its keys.
-
-    Args:
-        name: What people call it.
-        scores: Returns the scores of a run in its form.
-        path: Where they are posted, under the base URL.
-        base_urls: Variables with the base URL; the first that is set counts.
-        default_url: The base URL if none is.
-        keys: Variables with its keys.
-        key_header: The header that carries the key; if empty, both keys are user name and password.
-        headers: Further headers, each with the variable that holds its value; without one it is not sent.
-        at_once: The most scores that one request may carry as a list; if it is 1, a request carries an object.
-    """
-
-    name: str
-    scores: Callable[[Run], TraceScores]
-    path: str
-    base_urls: tuple[str, ...]
-    default_url: str
-    keys: tuple[str, ...]
-    key_header: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    at_once: int = 1
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """The scores of a run, each for the trace that it is about, as a tracing tool takes them."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 from judge_eval.errors import DataError
+from judge_eval.files import json_list
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.telemetry import explanation
@@ -33,22 +36,46 @@ class TraceScore(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TraceScores:
-    """The scores of a run as records of a tracing tool. A score without a value, and a bound, is not among them.
+class Service:
+    """A tracing tool that takes scores over HTTP. The environment names its address and holds its keys.
 
     Args:
-        run: The run.
-        tool: What people call the tool.
+        name: What people call it.
         needed: The key of a trace's metadata that names it there, for messages.
         ids: Returns the ids of a trace there, from its metadata; empty if it has none.
         record: Makes a record of these ids and a score.
+        path: Where records are posted, under the base URL.
+        base_urls: Variables with the base URL; the first that is set counts.
+        default_url: The base URL if none is.
+        keys: Variables with its keys.
+        key_header: The header that carries the key; if empty, both keys are user name and password.
+        headers: Further headers, each with the variable that holds its value; without one it is not sent.
+        at_once: The most scores that one request may carry as a list; if it is 1, a request carries an object.
     """
 
-    run: Run
-    tool: str
+    name: str
     needed: str
     ids: Callable[[Mapping[str, Any]], ScoreBody]
     record: Callable[[ScoreBody, TraceScore], ScoreBody]
+    path: str
+    base_urls: tuple[str, ...]
+    default_url: str
+    keys: tuple[str, ...]
+    key_header: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    at_once: int = 1
+
+    def scores(self, run: Run) -> TraceScores:
+        """Return the scores of a run in its form."""
+        return TraceScores(run, self)
+
+
+@dataclass(frozen=True)
+class TraceScores:
+    """The scores of a run as records of a tracing tool. A score without a value, and a bound, is not among them."""
+
+    run: Run
+    service: Service
 
     def __iter__(self) -> Iterator[ScoreBody]:
         """Yield the records; raises `DataError` if no trace of the run names one of the tool."""
@@ -56,32 +83,27 @@ class TraceScores:
         source = {"run_id": run.id, "run": run.name, "judge": judged_by(run.manifest)}
         created = run.created.isoformat().replace("+00:00", "Z")
         for result in run.results:
-            ids = self.ids(result.trace.metadata)
+            ids = self.service.ids(result.trace.metadata)
             if not ids:
                 continue
             is_known, comment = True, explanation(result)
             for name, value in result.scores.items():
                 if value is not None:
                     number = str(uuid5(NAMESPACE_URL, json.dumps([run.id, result.trace_id, name])))
-                    yield self.record(ids, TraceScore(number, name, float(value), comment, created, source))
+                    yield self.service.record(ids, TraceScore(number, name, float(value), comment, created, source))
         if not is_known:
-            raise DataError(
-                f"no trace of this run names one of {self.tool}; judge traces that were exported from there, or "
-                f"write the id into their metadata as `{self.needed}`"
-            )
+            fault = f"no trace of this run names one of {self.service.name}; judge traces that were exported from there"
+            raise DataError(f"{fault}, or write the id into their metadata as `{self.service.needed}`")
 
     def json(self) -> Iterator[str]:
-        """Yield the records as a JSON array, in parts."""
-        yield "["
-        for number, record in enumerate(self):
-            yield (",\n" if number else "\n") + json.dumps(record, ensure_ascii=False, allow_nan=False)
-        yield "\n]\n"
+        """Return the records as a JSON array, in parts."""
+        return json_list("[", (json.dumps(each, ensure_ascii=False, allow_nan=False) for each in self), "]")
 
     def left_out(self) -> list[str]:
         """Say what is not among the records, a sentence a reason; empty if no trace names one of the tool."""
         traced, unanswerable, failed, empty = 0, 0, Counter[str](), Counter[str]()
         for result in self.run.results:
-            if not self.ids(result.trace.metadata):
+            if not self.service.ids(result.trace.metadata):
                 continue
             traced += 1
             if result.trace.answerable is False:
@@ -97,5 +119,6 @@ class TraceScores:
         if unanswerable:
             lines.append(f"{counted(unanswerable, 'trace')} left out: nothing answers the question")
         if traced and (untraced := len(self.run.results) - traced):
-            lines.append(f"{counted(untraced, 'trace')} left out: no `{self.needed}` of {self.tool} in the metadata")
+            needed = f"`{self.service.needed}` of {self.service.name}"
+            lines.append(f"{counted(untraced, 'trace')} left out: no {needed} in the metadata")
         return lines

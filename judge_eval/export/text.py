@@ -4,8 +4,7 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -14,7 +13,7 @@ from judge_eval.data.files.jsonl import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.format import Format, stream
 from judge_eval.export.tables import VERDICT_TYPES, result_rows
-from judge_eval.files import csv_text
+from judge_eval.files import csv_text, writing_named
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.safe_text import safe_cell
@@ -92,20 +91,17 @@ def as_markdown(run: Run) -> str:
     return markdown_of(summary_view(run))
 
 
-WRITERS: dict[str, Callable[[Run], Iterable[str]]] = {
-    ".json": json_parts,
-    ".csv": csv_lines,
-    ".md": lambda run: [as_markdown(run)],
-}
+SUFFIXES = (".json", ".csv", ".md")
+"""Those of the files that commands write a run to."""
 
 
-def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
+def check_suffix(path: Path, known: Collection[str] = SUFFIXES) -> None:
     """Check that a file's suffix is one of those that name a format."""
     if path.suffix.lower() not in known:
         raise ConfigError(f"cannot write {path}: the suffix selects the format; use {', '.join(known)}")
 
 
-def prepare(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) -> None:
+def prepare(paths: Collection[Path], known: Collection[str] = SUFFIXES) -> None:
     """Check, before the work begins, that files can be written: their suffixes, which must differ, and their folders.
 
     Folders that do not exist are created.
@@ -118,7 +114,7 @@ def prepare(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) ->
             raise ConfigError(f"two files end in {suffix}; name one file of each format")
         seen.add(suffix)
     for path in paths:
-        with _writing(path):
+        with writing_named(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,21 +125,14 @@ def prepare(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) ->
 def write(run: Run, path: Path) -> None:
     """Write a run to a file, in the format its suffix names."""
     check_suffix(path)
-    write_text(path, WRITERS[path.suffix.lower()](run))
+    with writing_named(path):
+        next(form for form in EXPORTS if path.suffix.lower() in form.suffixes).write(run, path)
 
 
 def write_text(path: Path, text: str | Iterable[str]) -> None:
     """Write a text, or its parts one by one, to a file that takes its place in one step."""
-    with _writing(path):
+    with writing_named(path):
         stream([text] if isinstance(text, str) else text, path)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 EXPORTS = (

@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from judge_eval.errors import ConfigError, StoreError
-from judge_eval.files import write_atomically
+from judge_eval.errors import StoreError
+from judge_eval.files import write_atomically, writing_named
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.page import STYLES, Page, PageSettings, page_named, web
 from judge_eval.runs.folder.run import Run
@@ -81,10 +81,8 @@ def _escape(text: str) -> str:
 
 def save_page(text: str, path: Path) -> None:
     """Write a page's file in one step."""
-    try:
+    with writing_named(path):
         write_atomically(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def store_at(cache: str | Path | None) -> Store | None:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.files import read_named, replacing
+from judge_eval.files import json_list, read_named, replacing, writing_named
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.note import Note
 from judge_eval.pools.joining import NO_GRADE, Conflict, Joined, Lists, Settling, System, join, named_apart, read_lists
@@ -269,15 +269,8 @@ def _write(pool: Pool, path: Path) -> None:
     """Write a pool, a line a question."""
     head = PoolFile(questions=(), **{name: getattr(pool, name) for name in _HEAD})
     text = head.model_dump_json().removesuffix("]}")
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-            for row, line in enumerate(_lines(pool)):
-                file.write(b",\n" if row else b"\n")
-                file.write(line.encode())
-            file.write(b"\n]}\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    with writing_named(path), replacing(path) as file:
+        file.writelines(part.encode() for part in json_list(text, _lines(pool), "]}"))
 
 
 def _lines(pool: Pool) -> Iterable[str]:

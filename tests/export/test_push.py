@@ -17,7 +17,8 @@ from judge_eval.errors import ConfigError, DataError, FatalCallError, UnknownNam
 from judge_eval.eval_run import EvalRun
 from judge_eval.export import langfuse, langsmith
 from judge_eval.export.formats import write_as
-from judge_eval.export.push import Service, push_scores
+from judge_eval.export.push import push_scores
+from judge_eval.export.scores import Service
 from judge_eval.runs.folder.describing import judged_by
 from tests.support.application import CliRunner, app
 from tests.support.command import Shell
@@ -60,15 +61,15 @@ def test_exports_are_judged_and_scored_where_they_came_from() -> None:
         seen = evaluator.evaluate(formats / "langfuse_observations.jsonl")
         traced = evaluator.evaluate(formats / "langsmith_traces.jsonl")
         spans = evaluator.evaluate(formats / "openinference.jsonl")
-    assert [(score["traceId"], score["observationId"]) for score in langfuse.langfuse_scores(seen)] == [
+    assert [(score["traceId"], score["observationId"]) for score in langfuse.SERVICE.scores(seen)] == [
         ("74321e3f4456fc76cf57c78ec475e7fe", "484e9f8b19f4de72"),
         ("63aa0eb1944c949aadbe6a0d06361397", "3bd2719e9e4ebc29"),
     ]
     runs = [json.loads(line) for line in (formats / "langsmith_traces.jsonl").read_text().splitlines()]
-    assert [(each["run_id"], each["trace_id"]) for each in langsmith.langsmith_feedback(traced)] == [
+    assert [(each["run_id"], each["trace_id"]) for each in langsmith.SERVICE.scores(traced)] == [
         (run["child_runs"][0]["id"], run["id"]) for run in runs
     ]
-    ids = [(score["traceId"], score["observationId"]) for score in langfuse.langfuse_scores(spans)]
+    ids = [(score["traceId"], score["observationId"]) for score in langfuse.SERVICE.scores(spans)]
     assert [(len(trace), len(span)) for trace, span in ids] == [(32, 16)] * 2  # OpenTelemetry's, as Langfuse has them
 
 
@@ -100,7 +101,7 @@ def test_what_has_no_value_is_left_out(tmp_path: Path) -> None:
     """A score that failed verdicts leave open is not sent, nor its bounds; a trace without ids is left out."""
     run = traced_run(tmp_path, 4, failed=(1, 2))
     assert all(result.bounds for result in run.results if result.trace_id in ("q1", "q2"))
-    scores = langsmith.langsmith_feedback(run)
+    scores = langsmith.SERVICE.scores(run)
     records = list(scores)
     assert len(records) == 4
     assert {record["run_id"][-1] for record in records} == {"0", "3"}
@@ -109,19 +110,17 @@ def test_what_has_no_value_is_left_out(tmp_path: Path) -> None:
         "2 scores of RR@2 left out: failed verdicts leave it open",
     ]
     half = run.replace(results=[run.results[0], *traced_run(tmp_path, 2, run_id="r1").results])  # no UUID
-    assert langsmith.langsmith_feedback(half).left_out() == [
-        "2 traces left out: no `run_id` of LangSmith in the metadata"
-    ]
+    assert langsmith.SERVICE.scores(half).left_out() == ["2 traces left out: no `run_id` of LangSmith in the metadata"]
     first, *others = run.results
     unanswerable = first.replace(trace=first.trace.replace(answerable=False), scores=dict.fromkeys(first.scores))
-    lines = langsmith.langsmith_feedback(run.replace(results=[unanswerable, *others])).left_out()
+    lines = langsmith.SERVICE.scores(run.replace(results=[unanswerable, *others])).left_out()
     assert lines[2:] == ["1 trace left out: nothing answers the question"]
     bare = half.replace(results=half.results[1:])
-    assert langsmith.langsmith_feedback(bare).left_out() == []
+    assert langsmith.SERVICE.scores(bare).left_out() == []
     with pytest.raises(UnknownNameError, match="no service 'langfuze'; did you mean 'langfuse'"):
         bare.push_scores("langfuze")
     with pytest.raises(DataError, match="no trace of this run names one of LangSmith"):
-        list(langsmith.langsmith_feedback(bare))
+        list(langsmith.SERVICE.scores(bare))
     write_as(run, tmp_path / "scores.json", "langsmith")
     assert json.loads((tmp_path / "scores.json").read_text()) == records
 

@@ -10,8 +10,8 @@ from typing import IO, Any
 from pydantic_core import from_json
 
 from judge_eval import limits
-from judge_eval.errors import ConfigError, DataError
-from judge_eval.files import replacing
+from judge_eval.errors import DataError
+from judge_eval.files import replacing, writing_named
 from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Chunk, Trace, has_made_id
@@ -105,11 +105,8 @@ def trace_line(trace: Trace) -> bytes:
 def write_jsonl(traces: Iterable[Trace], path: Path) -> int:
     """Write traces to a file, one by one; the file appears, or is replaced, only when all are written."""
     written = 0
-    try:
-        with replacing(path) as file:
-            for trace in traces:
-                file.write(trace_line(trace))
-                written += 1
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    with writing_named(path), replacing(path) as file:
+        for trace in traces:
+            file.write(trace_line(trace))
+            written += 1
     return written

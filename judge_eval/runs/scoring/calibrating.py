@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from judge_eval.digest import digest_json
-from judge_eval.errors import ConfigError, DataError
-from judge_eval.files import read_plain, write_atomically
+from judge_eval.errors import DataError
+from judge_eval.files import read_plain, write_atomically, writing_named
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.runs.folder.describing import backends_by_route, difference_in_words, field_differences
 from judge_eval.runs.folder.records import Manifest
@@ -169,10 +169,8 @@ def write_calibration(calibration: JudgeCalibration, path: Path) -> None:
     Raises:
         ConfigError: The file cannot be written.
     """
-    try:
+    with writing_named(path):
         write_atomically(path, calibration.model_dump_json(indent=2).encode() + b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def unknown_judge(run: str) -> DataError:
