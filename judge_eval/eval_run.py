@@ -153,9 +153,9 @@ class EvalRun(Run):
         Raises:
             ConfigError: The library is not installed.
         """
-        from judge_eval.export.frames import verdicts_frame
+        from judge_eval.export.frames import table_frame
 
-        return verdicts_frame(self, self._input, library)
+        return table_frame(self, "verdicts", self._input, library)
 
     def claims_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
         """Return a frame with a row a claim and trace: whether it is covered, and what each rank says of it.
@@ -171,9 +171,9 @@ class EvalRun(Run):
         Raises:
             ConfigError: The library is not installed.
         """
-        from judge_eval.export.frames import claims_frame
+        from judge_eval.export.frames import table_frame
 
-        return claims_frame(self, self._input, library)
+        return table_frame(self, "claims", self._input, library)
 
     def to_mlflow(self, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
         """Log this run to MLflow, into the active MLflow run if there is one, and return its id.

@@ -77,21 +77,8 @@ def to_dataset(run: Run, rows: InputRows | None) -> Any:
     return datasets.concatenate_datasets([base, added], axis=1)
 
 
-def verdicts_frame(run: Run, rows: InputRows | None, library: Literal["pandas", "polars"]) -> Any:
-    """Return a frame with a row a chunk; see `EvalRun.verdicts_frame`."""
-    return _table_frame(run, "verdicts", rows, library, [len(result.outcomes) for result in run.results])
-
-
-def claims_frame(run: Run, rows: InputRows | None, library: Literal["pandas", "polars"]) -> Any:
-    """Return a frame with a row a claim and trace; see `EvalRun.claims_frame`."""
-    counts = [len(result.claims.claims) if result.claims else 0 for result in run.results]
-    return _table_frame(run, "claims", rows, library, counts)
-
-
-def _table_frame(
-    run: Run, table: TableName, rows: InputRows | None, library: Literal["pandas", "polars"], counts: Sequence[int]
-) -> Any:
-    """Return a table as a frame; `counts` says how many of its rows are of each trace."""
+def table_frame(run: Run, table: TableName, rows: InputRows | None, library: Literal["pandas", "polars"]) -> Any:
+    """Return a table as a frame; see `EvalRun.verdicts_frame` and `EvalRun.claims_frame`."""
     if library not in ("pandas", "polars"):
         raise ConfigError(f"cannot make a frame with {library!r}; use 'pandas' or 'polars'")
     module = _load(library)
@@ -104,9 +91,8 @@ def _table_frame(
     frame = module.DataFrame(records, columns=list(types))
     frame = frame.astype({name: PANDAS.get(kind, "object") for name, kind in types.items()})
     if rows is not None and rows.memory.kind == "pandas":
-        of_rows = zip(run.results, counts, strict=True)
-        places = [rows.rows[result.position] for result, count in of_rows for _ in range(count)]
-        frame.index = rows.memory.data.index.take(places)
+        places = {result.trace_id: rows.rows[result.position] for result in run.results}
+        frame.index = rows.memory.data.index.take([places[record["trace_id"]] for record in records])
     return frame
 
 

@@ -12,8 +12,6 @@ from judge_eval.views.run import described_by
 from judge_eval.views.run_remarks import remarks_of
 from judge_eval.views.trace import verdicts_in_words
 
-VERSION = 2
-"""The version of Inspect's log format."""
 STATUS = {"submitted": "started", "running": "started", "interrupted": "cancelled", "failed": "error"}
 
 
@@ -28,7 +26,7 @@ def inspect_log(run: Run) -> str:
     cascade = [remark.text for remark in remarks if remark.about == "cascade"]
     ids = [result.trace_id for result in run.results]
     log: dict[str, Any] = {
-        "version": VERSION,
+        "version": 2,  # of Inspect's log format
         "status": status,
         "eval": {
             "eval_id": m.id,
@@ -142,8 +140,4 @@ def inspect_file(run: Run, path: Path) -> Path:
     return path / log_name(run)
 
 
-def _write(run: Run, path: Path) -> None:
-    stream([inspect_log(run)], inspect_file(run, path))
-
-
-EXPORTS = (Format("inspect", _write, writes=True),)
+EXPORTS = (Format("inspect", lambda run, path: stream([inspect_log(run)], inspect_file(run, path)), writes=True),)
