@@ -118,8 +118,6 @@ class KnownAnswers:
 
 SPLIT = "split"
 """The mode of a batch that splits references into claims and judges nothing."""
-BATCH_PRICE = 0.5
-"""What a server's Batch API takes, as a share of the price of a call."""
 
 
 class Session:
@@ -193,7 +191,7 @@ class Session:
         cost, identity = None, self.backend.identity
         if identity is not None and not self._brought:
             price = price_of(identity, usage)
-            cost = None if price is None else BATCH_PRICE * price
+            cost = None if price is None else price / 2  # what a server's Batch API takes
         return Tally(calls=calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
 
     def open_requests(self) -> tuple[KnownAnswers, Iterator[tuple[bytes, Request]]]:
@@ -244,7 +242,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
     """Check that a folder's batch is the current one."""
     old = folder.known
     different = [
-        f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
+        f"the {name} differ{'' if name == 'data' else 's'}"
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
             ("judge", who_judged(old.judge), who_judged(new.judge)),

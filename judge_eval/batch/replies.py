@@ -16,8 +16,6 @@ from judge_eval.llm.http.capabilities import Objection
 from judge_eval.llm.http.failures import Declined, as_line, in_parentheses
 from judge_eval.wire import Completion, Reply, Request, Usage, filled
 
-_LONGEST_ID = 100  # characters
-
 NOTHING, FAILURE, SUCCESS = range(3)
 """What a line brings for its request; the greater takes precedence."""
 
@@ -87,9 +85,6 @@ class Answers:
                     self._note(line, number, offset)
                     offset += len(line)
 
-    def __len__(self) -> int:
-        return len(self._index)
-
     def find(self, key: bytes) -> Reply | None:
         """Return the completion for a key, its final error, or None if it must be requested."""
         entry = self._index.get(key)
@@ -98,7 +93,7 @@ class Answers:
         if key in self._contradicted:
             return CallError(f"custom_id {key.hex()} occurs twice in a file, with two replies", why="unparsable")
         reply = self._reply(*entry[:2])
-        name = self._reader.shown(as_line(reply.request_id)[:_LONGEST_ID])
+        name = self._reader.shown(as_line(reply.request_id)[:100])
         try:
             if reply.status is None:
                 raise TransientError(self._reader.shown(reply.why or "no response"), sent=False)

@@ -34,7 +34,6 @@ MAX_REQUESTS = 50_000
 MAX_BYTES = 190_000_000
 """What a server takes in one file: OpenAI's limits are 50,000 requests and 200 MB."""
 
-_MOST_STATE = 2**26
 _LINK = "it is a link, and links in the folder of a batch are not followed"
 
 Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
@@ -260,20 +259,10 @@ class Folder:
         path = self.path / STATE
         try:
             with os_errors("cannot be used", self.path):
-                return BatchState.from_json(read_plain(path, _MOST_STATE))
+                return BatchState.from_json(read_plain(path, 2**26))
         except ValueError as error:
             reason = str(data_error(error)) if isinstance(error, ValidationError) else str(error)
             raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
-
-
-def _part(file: Path) -> Part:
-    requests, digest = 0, hashlib.sha256()
-    with file.open("rb") as lines:
-        for line in lines:
-            requests += line.endswith(b"\n")
-            digest.update(line)
-    size = file.stat().st_size
-    return Part(name=file.name, digest=digest.hexdigest(), requests=requests, bytes=size)
 
 
 def _no_batch(path: Path) -> RunError:
@@ -295,15 +284,16 @@ def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests
             if len(line) > max_bytes:
                 raise ConfigError(f"trace {trace_id!r}: one request takes {len(line):,} bytes, more than a file may")
             path = place / f"part-{len(parts) + 1:04d}.jsonl"
-            requests = size = 0
+            digest, requests, size = hashlib.sha256(), 0, 0
             with path.open("xb") as file:
                 while following is not None and requests < max_requests and size + len(following[1]) <= max_bytes:
+                    digest.update(following[1])
                     size += file.write(following[1])
                     requests += 1
                     following = next(rest, None)
                 file.flush()
                 os.fsync(file.fileno())
-            parts.append(_part(path))
+            parts.append(Part(name=path.name, digest=digest.hexdigest(), requests=requests, bytes=size))
         return parts
     except OSError as error:
         with suppress(OSError):

@@ -67,7 +67,7 @@ def test_odd_lines(tmp_path: Path) -> None:
                 answer.detail.encode()
             else:
                 values["nothing"] += 1
-        assert answers.unreadable + len(answers) + answers.doubled == sum(map(bool, map(bytes.strip, written)))
+        assert answers.unreadable + len(answers._index) + answers.doubled == sum(map(bool, map(bytes.strip, written)))
         for text in (*answers.unanswered, *answers.declined):
             assert not holds_key(text)
             assert len(text) < 1000
