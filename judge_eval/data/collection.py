@@ -11,6 +11,7 @@ from judge_eval import limits
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import read_document
 from judge_eval.data.files.opening import first_line, head_of, reading_file, steady
+from judge_eval.data.files.tables import Row
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
@@ -20,12 +21,12 @@ T = TypeVar("T")
 WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 
 
-def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str, int]]:
+def read_qrels(path: Path | str) -> dict[str, dict[str, int]]:
     """Read judgments by query and document: lines of query, iteration, document, grade, or BEIR's of three cells."""
     # Empty lines and lines that begin with `#` are skipped. A negative grade means "in the pool, unjudged".
     qrels: dict[str, dict[str, int]] = {}
-    for line, query, document, grade in judgments_in(path, name or str(path)):
-        put_once(qrels, query, document, grade, name or path, line)
+    for line, query, document, grade in judgments_in(path, str(path)):
+        put_once(qrels, query, document, grade, path, line)
     return qrels
 
 
@@ -148,8 +149,7 @@ def corpus_chunks(files: Iterable[Path]) -> Iterator[CorpusChunk]:
     """Read the chunks of a corpus, one after the other."""
     for file in files:
         with steady(file) as plain:
-            for key, title, text, line in _entries(plain, str(file)):
-                yield CorpusChunk(file, line, key, title, text)
+            yield from _chunks_in(plain, file)
 
 
 def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
@@ -165,12 +165,13 @@ def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
     return Corpus(chunks, str(files[0] if len(files) == 1 else path))
 
 
-def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
+def _chunks_in(path: Path, file: Path) -> Iterator[CorpusChunk]:
+    name = str(file)
     kind = kind_of(path, name)
     if kind == "tsv":
         header = set(first_line(path).decode(errors="replace").rstrip("\r").split("\t"))
         if header.isdisjoint(ID) or header.isdisjoint(BODY):
-            yield from _bare_lines(path, name)
+            yield from _bare_lines(path, file)
             return
     if kind == "json" and head_of(path).lstrip()[:1] == b"{":
         document = read_document(path, name)
@@ -178,10 +179,11 @@ def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int 
         texts = inner if isinstance(inner, Mapping) else document
         if isinstance(texts, Mapping) and _by_id(texts):
             for key, value in texts.items():
-                yield (key, None, value, None) if isinstance(value, str) else _entry({"id": key, **value}, name, None)
+                bare = isinstance(value, str)
+                yield CorpusChunk(file, None, key, None, value) if bare else _chunk({"id": key, **value}, file, None)
             return
     for row in rows(path, kind, name, lambda record: bool(record.keys() & {"_id", *ID} and record.keys() & {*BODY})):
-        yield _entry(row.get(), name, row.line)
+        yield _chunk(row.get(), file, row.line)
 
 
 def _by_id(data: Mapping[str, Any]) -> bool:
@@ -190,33 +192,31 @@ def _by_id(data: Mapping[str, Any]) -> bool:
     return all(isinstance(v, str) or (isinstance(v, Mapping) and set(v) & set(BODY)) for v in data.values())
 
 
-def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str, str | None, str, int | None]:
+def _chunk(record: Mapping[str, Any], file: Path, line: int | None) -> CorpusChunk:
     key = first_of(record, "_id", *ID)
     if key is None:
-        raise DataError("no id (`_id`, `id`, `doc_id`, ...)", file=name, line=line)
+        raise DataError("no id (`_id`, `id`, `doc_id`, ...)", file=str(file), line=line)
     bodies = (record.get(key) for key in BODY)
     joined = (" ".join(b) if isinstance(b, list) and all(isinstance(s, str) for s in b) else b for b in bodies)
     text = next((body for body in joined if isinstance(body, str)), None)
     if text is None:
-        raise DataError("no text (`text`, `contents`, ...)", file=name, line=line)
+        raise DataError("no text (`text`, `contents`, ...)", file=str(file), line=line)
     title = record.get("title")
-    return str(key), title if isinstance(title, str) and title else None, text, line
+    return CorpusChunk(file, line, str(key), title if isinstance(title, str) and title else None, text)
 
 
-def _bare_lines(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+def _bare_lines(path: Path, file: Path) -> Iterator[CorpusChunk]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
             try:
                 cells = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
             except UnicodeDecodeError:
-                raise DataError("not UTF-8 text", file=name, line=number) from None
-            if len(cells) == 2:
-                yield cells[0], None, cells[1], number
-            elif len(cells) == 3:
-                yield cells[0], cells[1], cells[2], number
+                raise DataError("not UTF-8 text", file=str(file), line=number) from None
+            if len(cells) in (2, 3):
+                yield CorpusChunk(file, number, cells[0], cells[1] if len(cells) == 3 else None, cells[-1])
             elif cells != [""]:
                 fault = f"{len(cells)} cells; a line is an id and a text, with a title between them or not"
-                raise DataError(fault, file=name, line=number)
+                raise DataError(fault, file=str(file), line=number)
 
 
 Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]
@@ -245,6 +245,8 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """What the files of a collection are called, the first match first."""
+QUERY_ID = ("_id", "id", "qid", "query_id", "query-id")
+"""What the id of a query is called, the likeliest first."""
 TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 XML_TOPIC = re.compile(r"<topic\s+number=[\"']?([^\"'\s>]+)[\"']?[^>]*>(.*?)</topic>", re.DOTALL | re.IGNORECASE)
 
@@ -401,82 +403,71 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     return read_qrels(path)
 
 
-class _Queries(dict[str, dict[str, Any]]):
-    """The data of queries by id."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name, self._places = name, dict[str, str]()
-
-    def add(self, key: str, data: dict[str, Any], place: str, line: int | None = None) -> None:
-        """Add a query; raises `DataError` if its id was added before."""
-        if key in self:
-            fault = f"the query id {key!r} occurs twice, in {self._places[key]} and in {place}"
-            raise DataError(fault, file=self._name, line=line)
-        self[key], self._places[key] = data, place
-
-
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
-    name = str(path)
-    head = head_of(path, size=4096).decode(errors="replace").lstrip()
-    if "<top" in head.lower():
-        return _topics(path)
-    if _is_embedding_qa(path):
-        return {key: {"query": str(value)} for key, value in _embedding_qa(path)["queries"].items()}
-    first = head.splitlines()[0] if head else ""
-    if first[:1] not in ("{", "[") and not {"id", "_id", "qid", "query_id", "query-id"} & set(
-        re.split(r"[\t,]", first)
-    ):
-        return _bare_topics(path)
-    queries = _Queries(name)
-    for row in rows(path, kind_of(path, name), name, lambda record: _topic(record)[0] is not None):
-        record = row.get()
-        key, text = _topic(record)
-        if key is None or not isinstance(text, str):
-            raise DataError("a query is an id with a text", file=name, line=row.line)
-        data: dict[str, Any] = {"query": text}
-        references = ("reference", "answer", "expected_answer")
-        for field, keys in {"reference": references, "answer": ("response",)}.items():
-            texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
-            data |= {field: texts[0]} if texts else {}
-        queries.add(str(key), data, row.place, row.line)
+    """Return the data of queries by id."""
+    queries, places = dict[str, dict[str, Any]](), dict[str, str]()
+    for key, row in _each_query(path):
+        if key in queries:
+            fault = f"the query id {key!r} occurs twice, in {places[key]} and in {row.place}"
+            raise DataError(fault, file=str(path), line=row.line)
+        queries[key], places[key] = dict(row.get()), row.place
     return queries
 
 
+def _each_query(path: Path) -> Iterator[tuple[str, Row]]:
+    name = str(path)
+    head = head_of(path, size=4096).decode(errors="replace").lstrip()
+    first = head.splitlines()[0] if head else ""
+    if "<top" in head.lower():
+        yield from _topics(path)
+    elif _is_embedding_qa(path):
+        yield from ((key, Row({"query": str(value)})) for key, value in _embedding_qa(path)["queries"].items())
+    elif first[:1] not in ("{", "[") and set(QUERY_ID).isdisjoint(re.split(r"[\t,]", first)):
+        yield from _bare_topics(path)
+    else:
+        for row in rows(path, kind_of(path, name), name, lambda record: _topic(record)[0] is not None):
+            record = row.get()
+            key, text = _topic(record)
+            if key is None or not isinstance(text, str):
+                raise DataError("a query is an id with a text", file=name, line=row.line)
+            data: dict[str, Any] = {"query": text}
+            references = ("reference", "answer", "expected_answer")
+            for field, keys in {"reference": references, "answer": ("response",)}.items():
+                texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
+                data |= {field: texts[0]} if texts else {}
+            yield str(key), row._replace(data=data)
+
+
 def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
-    key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
-    return key, first_of(record, "text", "query", "question", "title")
+    return first_of(record, *QUERY_ID), first_of(record, "text", "query", "question", "title")
 
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
-def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
-    queries = _Queries(str(path))
+def _bare_topics(path: Path) -> Iterator[tuple[str, Row]]:
     for number, line in enumerate(_text(path).splitlines(), 1):
         if not line.strip():
             continue
         key, separator, text = line.partition("\t" if "\t" in line else ":")
         if not separator or not text.strip():
             raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
-        queries.add(key.strip(), {"query": text.strip()}, f"line {number}", number)
-    return queries
+        yield key.strip(), Row({"query": text.strip()}, number)
 
 
-def _topics(path: Path) -> dict[str, dict[str, Any]]:
-    text, queries = _text(path), _Queries(str(path))
+def _topics(path: Path) -> Iterator[tuple[str, Row]]:
+    text = _text(path)
     for topic in TOPIC.finditer(text):
         body, line = topic[1], text.count("\n", 0, topic.start()) + 1
         number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
         question = _tag(body, "title") or _tag(body, "desc")
         if number and question:
-            queries.add(number[1], {"query": question}, f"line {line}", line)
+            yield number[1], Row({"query": question}, line)
     for topic in XML_TOPIC.finditer(text):
         body, line = topic[2], text.count("\n", 0, topic.start()) + 1
         question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
-        queries.add(topic[1], {"query": question}, f"line {line}", line)
-    return queries
+        yield topic[1], Row({"query": question}, line)
 
 
 def _tag(body: str, name: str) -> str | None:

@@ -22,7 +22,6 @@ from judge_eval.spelling import option
 K = TypeVar("K")
 TRACE = ("trace_id", "query_id", "qid")
 CHUNK = ("chunk_id", "doc_id", "docid", "document_id")
-_JSON = (".jsonl", ".ndjson", ".json")
 DECIDE = "decide on the page of the run, or by a row with `final`"
 
 
@@ -60,7 +59,7 @@ def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterato
     """
     name, columns = str(path), (TRACE, CHUNK, fields)
     with steady(Path(path)) as place:
-        if place.suffix.lower() in _JSON:
+        if place.suffix.lower() in (".jsonl", ".ndjson", ".json"):
             for record in rows(place, kind_of(place, name), name, lambda _: True):
                 yield from _json_rows(record.get(), name, record.line or 0, fields)
         elif (table := table_rows(place, name, columns)) is not None:
@@ -218,14 +217,6 @@ class Labels:
             elif key not in self.grades:
                 self.ties[key] = tied_grades(grades)
 
-    def put(self, trace: str, chunk: str, grade: int, file: str, line: int) -> None:
-        """Add a label."""
-        before = self.grades.setdefault((trace, chunk), grade)
-        if before != grade:
-            raise DataError(
-                f"chunk {chunk!r} of trace {trace!r} is labelled {before} and {grade}", file=file, line=line
-            )
-
 
 def read_labels(
     path: Path | str, given: Labels | None = None, *, scale: Scale = BINARY, threshold: int | None = None
@@ -272,8 +263,8 @@ def read_labels(
             mine = labels.people.setdefault(name.strip(), {})
             if mine.setdefault(key, grade) != grade:
                 raise row.fault(f"{name.strip()} labelled chunk {row.chunk!r} of trace {row.trace!r} twice", "label")
-        else:
-            labels.put(row.trace, row.chunk, grade, row.file, row.line)
+        elif (before := labels.grades.setdefault(key, grade)) != grade:
+            raise row.fault(f"chunk {row.chunk!r} of trace {row.trace!r} is labelled {before} and {grade}")
     labels.grades |= decided
     if below is not None and labels.ends[1] > 1:
         raise _off_scale(below, f"the judge's scale begins at {scale.minimum}")
@@ -309,10 +300,6 @@ def _put_chance(chances: dict[K, float], key: K, row: GradedRow, field: str, wha
         raise row.fault(fault, field)
 
 
-GRADES = ("grade", "verdict", "label", "relevant")
-"""What a file may call the grade; the first that is there counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
     """A verdict from elsewhere on one chunk, as it is in the file."""
@@ -344,7 +331,7 @@ class RecordedVerdicts:
 
 def read_verdicts(path: Path | str) -> RecordedVerdicts:
     """Read recorded verdicts from a file of any format that labels may have (see `read_labels`)."""
-    # The grade is called `grade`, `verdict`, `label` or `relevant`. Beside it may stand `reason`, `evidence`,
+    # Of the names of the grade the first that is there counts. Beside it may stand `reason`, `evidence`,
     # `confidence` (that the chunk is relevant, from 0 to 1) and, if there is no grade, `why`. A negative
     # grade in qrels says that nobody judged. Two different verdicts on a chunk are an error.
     name = str(path)
@@ -353,23 +340,16 @@ def read_verdicts(path: Path | str) -> RecordedVerdicts:
     with reading_file(name), Path(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     verdicts = RecordedVerdicts(Path(path).name, digest)
-    for row in graded_rows(path, GRADES):
+    for row in graded_rows(path, ("grade", "verdict", "label", "relevant")):
         read = _verdict(row)
         before = verdicts.by_chunk.setdefault((row.trace, row.chunk), read)
         if before.grade != read.grade:
-            raise DataError(
-                f"chunk {row.chunk!r} of trace {row.trace!r} is judged {_shown(before)} and {_shown(read)}; "
-                "keep one of the two",
-                file=name,
-                line=row.line or None,
-            )
+            both = " and ".join("not at all" if each.grade is None else str(each.grade) for each in (before, read))
+            fault = f"chunk {row.chunk!r} of trace {row.trace!r} is judged {both}; keep one of the two"
+            raise DataError(fault, file=name, line=row.line or None)
     if all(each.grade is None for each in verdicts.by_chunk.values()):
         raise DataError("holds no verdict", file=name)
     return verdicts
-
-
-def _shown(verdict: RecordedVerdict) -> str:
-    return "not at all" if verdict.grade is None else str(verdict.grade)
 
 
 def _verdict(row: GradedRow) -> RecordedVerdict:
@@ -382,13 +362,8 @@ def _verdict(row: GradedRow) -> RecordedVerdict:
     if row.grade < 0:
         reason = f"its grade is {row.grade}: in the pool, but not judged"
         return RecordedVerdict(None, reason=reason, where=where)
-    return RecordedVerdict(
-        row.grade,
-        reason=_text(row, "reason"),
-        evidence=_text(row, "evidence"),
-        confidence=_share(row, "confidence"),
-        where=where,
-    )
+    reason, evidence, confidence = _text(row, "reason"), _text(row, "evidence"), _share(row, "confidence")
+    return RecordedVerdict(row.grade, reason=reason, evidence=evidence, confidence=confidence, where=where)
 
 
 def _text(row: GradedRow, name: str) -> str:

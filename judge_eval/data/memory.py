@@ -1,10 +1,10 @@
 """Data in memory as rows: frames, tables, datasets and lists, importing no library."""
 
 import sys
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import repeat
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from judge_eval import limits
 from judge_eval.errors import DataError
@@ -18,13 +18,14 @@ ROW = ("query", "reference", "chunks")
 _QUESTIONS = frozenset({"query", "question", "user_input", "input"})
 """Columns that hold one question a row."""
 _PLAIN = frozenset({str, int, bool, type(None)})
+FrameLibrary: TypeAlias = Literal["pandas", "polars", "arrow", "datasets", "list"]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRows:
     """Rows in memory that can be read again and again."""
 
-    kind: Literal["pandas", "polars", "arrow", "datasets", "list"]
+    kind: FrameLibrary
     """Which library they are of."""
     data: Any
     """The pandas or Polars DataFrame, the Arrow table, the `datasets.Dataset`, or the list."""
@@ -103,37 +104,23 @@ def row_name(place: int, label: Any = None, row: Any = None) -> str:
 def rows_in_memory(data: Any) -> MemoryRows | None:
     """Take what is in memory; None where it is a stream, which can be read only once."""
     # Frames and lists are copied without their cells: rows added to them or taken away later change nothing.
-    if _is(data, "pandas", "DataFrame"):
-        return MemoryRows("pandas", data.copy(deep=False))
-    if _is(data, "polars", "DataFrame"):
-        return MemoryRows("polars", data.clone())
-    if _is(data, "polars", "LazyFrame"):
-        return MemoryRows("polars", data.collect())
-    if _is(data, "datasets", "Dataset"):
-        return MemoryRows("datasets", data.with_format(None))
+    for library, name, kind, take in _TABLES:
+        if _is(data, library, name):
+            return MemoryRows(kind, take(data))
     if _is(data, "datasets", "DatasetDict", "IterableDatasetDict"):
         first = next(iter(data), "test")
         raise DataError(f"holds the splits {', '.join(map(str, data))}; give one of them: data[{first!r}]")
-    if _is(data, "pyarrow", "RecordBatchReader"):
-        return MemoryRows("arrow", data.read_all())
-    if _is(data, "pyarrow", "Table"):
-        return MemoryRows("arrow", data)
-    if _is(data, "pyarrow", "RecordBatch"):
-        return MemoryRows("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
     if isinstance(data, Mapping) and (rows := _rows_of_columns(data)) is not None:
         return MemoryRows("list", rows)
     if isinstance(data, Trace | Mapping) or is_row(data) or hasattr(data, "_asdict"):
         return MemoryRows("list", [data])
     if (samples := _samples_of(data)) is not None:
         return MemoryRows("list", samples)
-    if _fields_of(data) is not None:
-        return MemoryRows("list", [data])
-    if _is(data, "pandas", "Series") and all(isinstance(label, str) for label in data.index):
+    if _fields_of(data) is not None or (_is(data, "pandas", "Series") and all(isinstance(n, str) for n in data.index)):
         return MemoryRows("list", [data])
     if _is(data, "pandas", "Series") or _is(data, "polars", "Series"):
-        raise DataError(
-            f"is one column of a frame ({data.name!r}); give the whole frame, or rows (query, reference, chunks)"
-        )
+        fault = f"is one column of a frame ({data.name!r})"
+        raise DataError(f"{fault}; give the whole frame, or rows (query, reference, chunks)")
     if isinstance(data, Sequence) and not isinstance(data, bytes | bytearray):
         if isinstance(data, tuple) and data and all(isinstance(value, str | None) for value in data):
             raise no_row(data)  # one row, and not several
@@ -144,14 +131,24 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
             return MemoryRows("arrow", pyarrow.table(data))
         except pyarrow.ArrowInvalid as error:
             raise DataError(f"is {type_of(data)}: cannot be read as a table ({error})") from None
-    if fault := next((fault for name, fault in _GIVEN_INSTEAD.items() if hasattr(data, name)), None):
-        raise DataError(fault)
+    if advice := next((advice for name, advice in _GIVEN_INSTEAD.items() if hasattr(data, name)), None):
+        raise DataError(advice)
     a_row = isinstance(data, bytes | bytearray) or chunk_of(data) is not None
     if a_row or not isinstance(data, Iterable | AsyncIterable):
         raise no_row(data)
     return None
 
 
+_TABLES: tuple[tuple[str, str, FrameLibrary, Callable[[Any], Any]], ...] = (
+    ("pandas", "DataFrame", "pandas", lambda data: data.copy(deep=False)),
+    ("polars", "DataFrame", "polars", lambda data: data.clone()),
+    ("polars", "LazyFrame", "polars", lambda data: data.collect()),
+    ("datasets", "Dataset", "datasets", lambda data: data.with_format(None)),
+    ("pyarrow", "RecordBatchReader", "arrow", lambda data: data.read_all()),
+    ("pyarrow", "Table", "arrow", lambda data: data),
+    ("pyarrow", "RecordBatch", "arrow", lambda data: sys.modules["pyarrow"].Table.from_batches([data])),
+)
+"""By library and class of a table, what it is read as, and how it is taken."""
 _GIVEN_INSTEAD = {
     "read": "is an open file; give its path",
     "manifest": "is a run; give its traces: [result.trace for result in run.results]",
@@ -207,15 +204,12 @@ def _fields_of(item: Any) -> dict[str, Any] | None:
     return {name: getattr(item, name, None) for name in names}
 
 
-_SAMPLES = ("samples", "test_cases", "goldens")
-"""What holds the rows of another tool's dataset: ragas', DeepEval's."""
-
-
 def _samples_of(data: Any) -> list[Any] | None:
     """Return the rows of an object that is a dataset of another tool; None for what is none."""
     if isinstance(data, Sequence | Mapping | Iterator):
         return None
-    held = [rows for name in _SAMPLES if isinstance(rows := getattr(data, name, None), list | tuple)]
+    names = ("samples", "test_cases", "goldens")  # of ragas, and of DeepEval
+    held = [rows for name in names if isinstance(rows := getattr(data, name, None), list | tuple)]
     rows = next(filter(None, held), ())
     is_dataset = held and (rows or not _QUESTIONS & (_fields_of(data) or {}).keys())
     return list(rows) if is_dataset and all(_fields_of(row) is not None for row in rows) else None

@@ -384,7 +384,7 @@ class RowReader:
 
     def finish(self) -> None:
         """See at the end that what is mapped inside chunks was found."""
-        if self._reading.options.map:
+        if self.options.map:
             self._reading.naming.finish()
 
     def _trace(self, name: str, trace: Trace) -> Trace | DataError:

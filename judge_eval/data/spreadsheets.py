@@ -15,7 +15,6 @@ from judge_eval.errors import DataError
 SEPARATORS = (",", ";", "\t", "|")
 """What stands between cells: Excel writes semicolons where the comma marks decimals."""
 _TABLES = (".csv", ".tsv")
-_HEAD = 1 << 20
 
 YES = frozenset({"yes", "y", "true", "relevant"})
 NO = frozenset({"no", "n", "false", "irrelevant", "not relevant"})
@@ -46,7 +45,7 @@ def table_rows(
         return _named_rows(sheet_rows(path, name, _sheet(path, name, wanted)), name, wanted)
     if kind == "parquet":
         return _named_rows(rows(path, kind, name, lambda _: False), name, wanted)
-    head = head_of(path, name, _HEAD)
+    head = head_of(path, name, 1 << 20)
     fits = {sign: _fit(_header(head, sign), wanted) for sign in SEPARATORS}
     separator = max(SEPARATORS, key=lambda sign: fits[sign])
     if path.suffix.lower() not in _TABLES and fits[separator] < len(wanted):
@@ -58,7 +57,12 @@ def _named_rows(
     all_rows: Iterator[Row], name: str, wanted: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, row in enumerate(all_rows):
-        named = _named(row.get(), name)
+        named: dict[str, Any] = {}
+        for column, cell in row.get().items():
+            plain = _plain_name(column)
+            if plain and plain in named:
+                raise DataError(f"two columns read {plain!r}; rename one", file=name, line=1)
+            named[plain] = cell
         if not number:
             _check_columns(list(named), name, wanted)
         yield row.line or 0, named
@@ -124,16 +128,6 @@ def _plain_name(cell: object) -> str:
 
 def _fit(columns: Sequence[str], wanted: Sequence[Sequence[str]]) -> int:
     return sum(any(name in columns for name in names) for names in wanted)
-
-
-def _named(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    named: dict[str, Any] = {}
-    for column, cell in data.items():
-        plain = _plain_name(column)
-        if plain and plain in named:
-            raise DataError(f"two columns read {plain!r}; rename one", file=name, line=1)
-        named[plain] = cell
-    return named
 
 
 def _check_columns(columns: Sequence[str], name: str, wanted: Sequence[Sequence[str]]) -> None:

@@ -41,11 +41,8 @@ def kind_of(path: Path, name: str) -> Container:
     bare = head.lstrip()
     if suffix in (".csv", ".tsv"):
         return "tsv" if suffix == ".tsv" else "csv"
-    if bare[:1] == b"[":
-        return "json"
-    if suffix == ".json" and bare[:1] == b"{" and not _is_lines(bare):
-        return "json"
-    return "json" if bare[:1] == b"{" and not _is_lines(bare) and _is_sequence(bare) else "jsonl"
+    is_document = bare[:1] == b"{" and not _is_lines(bare) and (suffix == ".json" or _is_sequence(bare))
+    return "json" if bare[:1] == b"[" or is_document else "jsonl"
 
 
 def _zipped(path: Path, name: str) -> Container:

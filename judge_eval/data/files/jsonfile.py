@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval import limits
-from judge_eval.data.files.values import WHERE
+from judge_eval.data.files.values import WHERE, side_by_side
 from judge_eval.errors import DataError, nearest
 from judge_eval.foreign import RepeatedKeyError, single_keys
 from judge_eval.record import TOO_DEEP
@@ -65,8 +65,6 @@ WRAPPERS = (
 """Keys under which tools put the list of their records, where a JSON file is one object."""
 LOOKED = 20
 """How many items of a list are looked at."""
-DEEPEST_LIST = 8
-"""How many steps a list may be away."""
 SHOWN = 8
 """How many lists, and keys of each, a message names."""
 
@@ -93,7 +91,7 @@ def path_of(steps: Steps) -> str:
 
 def lists_in(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, list[Mapping[str, Any]]]]:
     """Yield the lists of objects in a document, outer ones first, each with its first objects."""
-    if len(steps) > DEEPEST_LIST:
+    if len(steps) > 8:
         return
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -167,11 +165,9 @@ def rows_of_columns(document: Any, fits: Fits) -> list[dict[str, Any]] | None:
         return None
     columns = list(document.values())
     rows: list[dict[str, Any]] = []
-    if all(isinstance(column, list) for column in columns):
-        even = len({len(column) for column in columns}) == 1
-        values = any(not isinstance(item, Mapping | list) for column in columns for item in column[:1])
-        if even and values:
-            rows = [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)]
+    table = side_by_side(document)
+    if table is not document and any(not isinstance(each[0], Mapping | list) for each in columns if each):
+        rows = table
     if document.keys() >= {"columns", "data"} and document.keys() <= {"columns", "data", "index"}:
         names, cells = document["columns"], document["data"]
         tables = isinstance(names, list) and isinstance(cells, list)
@@ -218,13 +214,10 @@ def records(path: Path, name: str, fits: Fits, wanted: str | None = None) -> Ite
 def walk(value: Any, path: str) -> Iterator[tuple[Any, str]]:
     """Yield the items of the lists at a path inside a value, each with its place; what is no list is an error."""
     if path == BY_ID and isinstance(value, Mapping):
-        yield from ((_identified(key, item), str(key)) for key, item in value.items())
+        for key, item in value.items():
+            yield ({"id": key, **item} if isinstance(item, Mapping) else item), str(key)
     else:
         yield from _items(value, steps_of(path))
-
-
-def _identified(key: str, item: Any) -> Any:
-    return {"id": key, **item} if isinstance(item, Mapping) else item
 
 
 def _items(value: Any, steps: Steps, before: str = "") -> Iterator[tuple[Any, str]]:

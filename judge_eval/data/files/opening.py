@@ -4,7 +4,7 @@ import codecs
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
@@ -83,16 +83,13 @@ def steady(path: Path) -> Iterator[Path]:
 
 
 def _begins(path: Path, name: str, known: dict[bytes, str]) -> str | None:
-    with reading_file(name), path.open("rb") as file:
-        head = file.read(8)
+    head = head_of(path, name, 8)
     return next((value for mark, value in known.items() if head.startswith(mark)), None)
 
 
-@contextmanager
-def copied(source: BinaryIO, name: str, suffix: str = "") -> Iterator[Path]:
+def copied(source: BinaryIO, name: str, suffix: str = "") -> AbstractContextManager[Path]:
     """Copy a stream to a temporary file, read as JSON Lines where no suffix says otherwise, and close it."""
-    with _in_a_file(_blocks(source), name, suffix) as path:
-        yield path
+    return _in_a_file(_blocks(source), name, suffix)
 
 
 @contextmanager

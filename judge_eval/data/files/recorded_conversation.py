@@ -34,19 +34,17 @@ FLAGS = ("answerability", "Answerability", "is_impossible")
 """Names under which datasets say whether a question can be answered; the last one says that it cannot."""
 
 
-NO_ANSWER = "No Answer Present."
-"""What MS MARCO has in the place of an answer."""
-
-
 def as_asked(record: Mapping[str, Any]) -> RecordWithHistory:
     """Read what a record says of its question: the conversation before it, and whether anything answers it."""
     read = _with_conversation(record)
-    if record.get("reference") == NO_ANSWER and is_missing(record.get("answerable")):
-        fields = read.record.fields if isinstance(read.record, Mapped) else frozenset()
+    if not is_missing(record.get("answerable")):
+        return read
+    fields = read.record.fields if isinstance(read.record, Mapped) else frozenset()
+    if record.get("reference") == "No Answer Present.":  # in MS MARCO
         without = {name: value for name, value in read.record.items() if name != "reference"}
         return read._replace(record=Mapped({**without, "answerable": False}, (fields | {"answerable"}) - {"reference"}))
     flag = next((name for name in FLAGS if not is_missing(record.get(name))), None)
-    if flag is None or read.fault is not None or not is_missing(record.get("answerable")):
+    if flag is None or read.fault is not None:
         return read
     value = read.record[flag]
     word = str(value[0] if isinstance(value, list) and len(value) == 1 else value).strip().lower()
@@ -60,7 +58,6 @@ def as_asked(record: Mapping[str, Any]) -> RecordWithHistory:
     elif tags is None or isinstance(tags, list):
         out["tags"] = [*(tags or ()), word]
     out["answerable"] = answerable
-    fields = read.record.fields if isinstance(read.record, Mapped) else frozenset()
     return read._replace(record=Mapped(out, fields | {"answerable"}))
 
 

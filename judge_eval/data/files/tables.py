@@ -15,8 +15,6 @@ from judge_eval.errors import DataError, JudgeEvalError, advise
 from judge_eval.installed import import_extra
 from judge_eval.spelling import option
 
-CELL = 2**31 - 1
-
 
 class Row(NamedTuple):
     """One record of a file or of rows in memory: its data, or why it cannot be read."""
@@ -88,7 +86,7 @@ def _is_empty(cell: Any) -> bool:
 def csv_rows(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
     """Yield the rows of a UTF-8 CSV, or their errors; by default the header tells comma or semicolon."""
     # The limit is the whole interpreter's; raising it is the only way to read a long cell.
-    csv.field_size_limit(max(csv.field_size_limit(), CELL))
+    csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))
     if delimiter is None:
         head = first_line(path, name)
         delimiter = ";" if b";" in head and b"," not in head else ","

@@ -70,30 +70,24 @@ def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
 
 
 def worded(data: dict[str, Any]) -> dict[str, Any]:
-    """Write the numbers among a trace's ids and answers as text."""
-    for key in ("id", "query", "reference", "answer"):
-        data = _worded(data, key, key, key != "query")
+    """Write the numbers among a trace's ids and answers as text, in place."""
+    _word(data, "", ("id", "query", "reference", "answer"))
     chunks = data.get("chunks")
-    if isinstance(chunks, list):
-        out = [_worded_chunk(chunk, place) if isinstance(chunk, dict) else chunk for place, chunk in enumerate(chunks)]
-        data = {**data, "chunks": out}
+    for place, chunk in enumerate(chunks if isinstance(chunks, list) else ()):
+        if isinstance(chunk, dict):
+            _word(chunk, f"chunks[{place}].", ("id", "text", "title"))
     return data
 
 
-def _worded_chunk(chunk: dict[str, Any], place: int) -> dict[str, Any]:
-    for key in ("id", "text", "title"):
-        if chunk.get(key).__class__ is not str:
-            chunk = _worded(chunk, key, f"chunks[{place}].{key}", key != "text")
-    return chunk
-
-
-def _worded(data: dict[str, Any], key: str, where: str, numbers: bool) -> dict[str, Any]:
-    value = data.get(key)
-    if value is None or isinstance(value, str):
-        return data
-    if isinstance(value, list | dict):
-        raise DataError(f"holds {value_kind(value)}, not a text", field=where)
-    return {**data, key: number_text(value)} if numbers else data
+def _word(data: dict[str, Any], prefix: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        value = data.get(key)
+        if value.__class__ is str or value is None:
+            continue
+        if isinstance(value, list | dict):
+            raise DataError(f"holds {value_kind(value)}, not a text", field=prefix + key)
+        if key not in ("query", "text"):
+            data[key] = number_text(value)
 
 
 def as_list(value: Any, field: str) -> list[Any]:

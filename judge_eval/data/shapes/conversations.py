@@ -13,7 +13,6 @@ from judge_eval.schema import NO_CONVERSATION
 
 LISTS = ("turns", "messages", "conversation")
 IDS = ("id", "conversation_id", "session_id", "name")
-NOT_SEARCHED = "user turns without a retrieval are left out"
 
 
 def _by_turn(record: Data) -> Iterator[dict[str, Any]]:
@@ -47,7 +46,7 @@ def _by_turn(record: Data) -> Iterator[dict[str, Any]]:
         if "chunks" in data:
             yield data
         else:
-            remarks.append(NOT_SEARCHED)
+            remarks.append("user turns without a retrieval are left out")
     if remarks:
         yield {REMARKS: list(dict.fromkeys(remarks))}
 

@@ -75,13 +75,10 @@ def read_ragas(record: Data) -> Iterator[dict[str, Any]]:
     yield values.completed(data, record, used, answer="response", reference="reference")
 
 
-def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
-    """`question, contexts, answer, ground_truth`: the answer is the generated one."""
-    used = {*QUERY, "contexts", "answer", "response", *values.REFERENCES}
-    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": values.items(record, "contexts")}
-    if (whole := values.first_reference(record, data)) is not None:
-        used.add(whole)
-    yield values.completed(data, record, used, answer=("answer", "response"), reference=values.REFERENCES)
+read_contexts = partial(
+    read_flat, query=QUERY, chunks=("contexts",), answer=("answer", "response"), reference=values.REFERENCES
+)
+"""Reads `question, contexts, answer, ground_truth`: the answer is the generated one."""
 
 
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
