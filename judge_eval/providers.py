@@ -161,32 +161,22 @@ def _whole_address(text: str, default: str) -> str:
 
 
 @cache
-def _own() -> Mapping[str, Mapping[str, Any]]:
-    text = (files("judge_eval") / _TABLE).read_text(encoding="utf-8")
-    tables: dict[str, Mapping[str, Any]] = tomllib.loads(text)
+def package_tables() -> Mapping[str, Mapping[str, Any]]:
+    """Read the package's own tables, as `providers.toml` explains them."""
+    tables: dict[str, Mapping[str, Any]] = tomllib.loads((files("judge_eval") / _TABLE).read_text(encoding="utf-8"))
     return tables
 
 
 @cache
 def built_in() -> Mapping[str, ProviderEntry]:
     """Return the package's providers by name, in the order of the table."""
-    return _entries(_own()["provider"], _TABLE)
-
-
-def modules() -> Mapping[str, str]:
-    """Return the providers of the package that no block describes, and the module that makes their backends."""
-    return _own()["module"]
-
-
-def unserved() -> Mapping[str, str]:
-    """Return what is said of names that people try and that are no provider."""
-    return _own()["instead"]
+    return _entries(package_tables()["provider"], _TABLE)
 
 
 @cache
 def built_in_dialects() -> Mapping[str, Dialect]:
     """Return the package's dialects of decision models by name."""
-    return _dialects(_own()["dialect"], _TABLE)
+    return _dialects(package_tables()["dialect"], _TABLE)
 
 
 _project_dialects: dict[str, Dialect] = {}

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any, Final, Literal
 
 from judge_eval.errors import ConfigError, UnknownNameError, advise
-from judge_eval.providers import ProviderEntry, built_in, known_providers, modules, unserved
+from judge_eval.providers import ProviderEntry, built_in, known_providers, package_tables
 from judge_eval.settings import settings_of
 from judge_eval.spelling import option
 
@@ -218,7 +218,7 @@ def find(group: str, name: str, kind: str) -> Any:
 def provider_of(model: str) -> Provider:
     """Return who provides a model, `provider/model`."""
     name = split_model(model)[0]
-    own = modules().get(name)
+    own = package_tables()["module"].get(name)
     if own or (name not in built_in() and name in _installed("backends")):
         loaded = EntryPoint(name, f"{own}:create", "").load() if own else find("backends", name, "provider")
         return loaded if isinstance(loaded, Provider) else Provider(loaded)
@@ -226,14 +226,15 @@ def provider_of(model: str) -> Provider:
     if entry is None:
         known = provider_names()
         other = f"{option('model', 'openai/NAME')} with {option('base_url', 'https://HOST/v1')}"
-        advice = f"{unserved().get(name) or advise(name, known)} (any other OpenAI-compatible server: {other})"
+        instead = package_tables()["instead"].get(name) or advise(name, known)
+        advice = f"{instead} (any other OpenAI-compatible server: {other})"
         raise UnknownNameError("provider", name, known, advice)
     return _served(entry)
 
 
 def provider_names() -> list[str]:
     """List the providers: those of installed packages, of the table and of configurations."""
-    return sorted({*modules(), *_installed("backends"), *known_providers()})
+    return sorted({*package_tables()["module"], *_installed("backends"), *known_providers()})
 
 
 @cache
