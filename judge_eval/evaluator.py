@@ -39,7 +39,7 @@ from judge_eval.judges.judge import (
 )
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.backend import Backend
-from judge_eval.llm.cache.place import cache_place
+from judge_eval.llm.cache.store import cache_place
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, build_stack, is_unnamed, open_store, recorded_model

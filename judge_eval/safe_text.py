@@ -1,9 +1,10 @@
 """Text for people: what others wrote, made safe for where it is shown, and what people give, checked."""
 
 import json
+import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 from unicodedata import category
@@ -225,6 +226,50 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
         except RecursionError:
             raise ConfigError(f"{where} {name}: nested too deeply") from None
     return params
+
+
+HOLDS_KEY = re.compile(r"(?i)(^|_)(api_?key|access_key|key|token|secret|password|passwd|pat)$|^pgpassword$")
+"""The names of environment variables that hold a key or a password."""
+LEAST_KEY = 8
+"""The fewest characters of what is taken for one."""
+_CREDENTIAL = re.compile(
+    r"(api|access|auth|secret|subscription|private)keys?$|(authorization|cookies?|passwords?|passwd)$"
+    r"|(access|auth|bearer|api|security|refresh|hf)tokens?$|^(x?tokens?|bearer|secrets?)$"
+    r"|(client|shared)secret$|^credentials?$"
+)
+
+
+def refuse_credentials(params: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if a parameter holds a key: parameters are written into runs and cache keys."""
+    known = [value for name, value in os.environ.items() if HOLDS_KEY.search(name) and len(value) >= LEAST_KEY]
+    for name, value in params.items():
+        place = _credential(name, value, known, ())
+        if place is not None:
+            raise ConfigError(
+                f"the parameter {place} holds a credential, and parameters are written into the run; set the "
+                "environment variable OPENAI_API_KEY, which is sent as `Authorization: Bearer ...`; for a "
+                "server that wants a password write the base URL as https://user:password@host/v1"
+            )
+
+
+def _credential(name: str, value: Any, known: list[str], above: tuple[str, ...]) -> str | None:
+    """Name the place of a credential in a parameter; None if there is none."""
+    path = (*above, name)
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    # Deeper down the name may be that of a field in a JSON schema; only a text or a list is a value of it.
+    if value is not None and _CREDENTIAL.search(plain) and (not above or isinstance(value, str | list)):
+        return ".".join(path)
+    if isinstance(value, str):
+        telling = any(secret in value for secret in known) or re.match(r"(?i)(bearer|basic)\s+\S{8}", value)
+        return ".".join(path) if telling else None
+    if isinstance(value, Mapping):
+        inner = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, list | tuple):
+        inner = [(str(number), each) for number, each in enumerate(value)]
+    else:
+        return None
+    places = (_credential(key, each, known, path) for key, each in inner)
+    return next(filter(None, places), None)
 
 
 def check_text(where: str, *values: str | None) -> None:

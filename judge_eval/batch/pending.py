@@ -22,9 +22,9 @@ from judge_eval.llm.backend import one_slash
 from judge_eval.llm.budget import price_of
 from judge_eval.llm.cache.cached import Cached, cache_key
 from judge_eval.llm.cache.disk import secret_beside
-from judge_eval.llm.cache.place import PROJECT, is_postgres, read_database_url
+from judge_eval.llm.cache.postgres import read_database_url
+from judge_eval.llm.cache.store import PROJECT, is_postgres
 from judge_eval.llm.http import client as endpoint
-from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import open_store
 from judge_eval.metrics import Metric
@@ -34,7 +34,7 @@ from judge_eval.runs.folder.describing import who_judged
 from judge_eval.runs.folder.records import Tally
 from judge_eval.runs.judging.session import backends_record
 from judge_eval.runs.judging.sources import Replayable
-from judge_eval.safe_text import prompt_name, public_url
+from judge_eval.safe_text import prompt_name, public_url, refuse_credentials
 from judge_eval.schema import Trace
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Reply, Request, with_secret_fences

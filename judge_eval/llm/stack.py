@@ -12,21 +12,18 @@ from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, pee
 from judge_eval.llm.budget import Budgeted, Counts, Ledger, UsageCounter, price_of
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore, secret_beside
-from judge_eval.llm.cache.place import cache_place
 from judge_eval.llm.cache.postgres import PostgresStore
-from judge_eval.llm.cache.store import Store
+from judge_eval.llm.cache.store import Store, cache_place
 from judge_eval.llm.cassettes import Recording, Replay
-from judge_eval.llm.circuit_breaker import CircuitBreaker
-from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.limit import Limited, QuotaGate, run_gate
 from judge_eval.llm.load_balancer import LoadBalancer
 from judge_eval.llm.options import Options, Otel
 from judge_eval.llm.request_splitter import RequestSplitter
-from judge_eval.llm.retry import Retried
+from judge_eval.llm.retry import CircuitBreaker, Retried
 from judge_eval.llm.tracing import Traced
 from judge_eval.providers import addresses_named, known_providers
 from judge_eval.registry import provider_of, split_model
-from judge_eval.safe_text import is_address
+from judge_eval.safe_text import is_address, refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
 from judge_eval.wire import Completion, Request, Usage, with_secret_fences

@@ -87,7 +87,7 @@ def save_page(text: str, path: Path) -> None:
 
 def store_at(cache: str | Path | None) -> Store | None:
     """Open a cache to look replies up in; None if there is none, or none that can be read."""
-    from judge_eval.llm.cache.place import is_postgres
+    from judge_eval.llm.cache.store import is_postgres
     from judge_eval.llm.stack import open_store
 
     if cache is None or (not is_postgres(cache) and not Path(cache).is_dir()):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.llm.cache.place import cache_place, project_cache
+from judge_eval.llm.cache.store import cache_place, project_cache
 from judge_eval.server.rest_client import Client
 from judge_eval.server.server_settings import ServerSettings
 from tests.support.command import FIXTURES, Shell

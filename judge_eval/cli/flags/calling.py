@@ -11,7 +11,7 @@ import typer
 
 from judge_eval.cli.flags.groups import only
 from judge_eval.errors import ConfigError
-from judge_eval.llm.cache.place import NONE, cache_place
+from judge_eval.llm.cache.store import NONE, cache_place
 from judge_eval.llm.options import PANEL, Options
 from judge_eval.llm.options import PANEL as CALLING
 from judge_eval.settings import Range, Setting

@@ -20,7 +20,7 @@ from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.safe_output import OutputError, complain, doors, remark
 from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
-from judge_eval.llm.cache.place import NONE
+from judge_eval.llm.cache.store import NONE
 from judge_eval.llm.http.secrets import environment_secrets
 
 if TYPE_CHECKING:

@@ -16,14 +16,85 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from judge_eval.background_loop import on_interrupt
-from judge_eval.errors import StoreError, mask
+from judge_eval.errors import ConfigError, StoreError, mask
+from judge_eval.installed import import_extra
 from judge_eval.llm.cache import store
-from judge_eval.llm.cache.place import driver, read_database_url
 
 if TYPE_CHECKING:
     import psycopg
+
+_SCHEMES = ("postgresql://", "postgres://")
+_SECRET = re.compile("pass|secret", re.IGNORECASE)
+_PORTS = re.compile(r"[\d,]*")
+_ESCAPE = "in names and passwords write %40 for @, %2F for /, %3A for :, %3F for ?, %23 for # and %25 for %"
+
+
+@dataclass(frozen=True)
+class DatabaseAddress:
+    """The address of a database: what may be shown, and what may not."""
+
+    location: str
+    """The URL with host, port and name alone."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Passwords as in the URL and as sent; never shown and never written down."""
+
+
+def driver() -> Any:
+    """Import the database's driver; raises `ConfigError` if it is not installed."""
+    return import_extra("a cache in PostgreSQL needs the driver", "postgres", "psycopg")[0]
+
+
+def read_database_url(url: str) -> DatabaseAddress:
+    """Read a URL with the driver's parser and by the general rules, which must agree; never quote it."""
+    if not url.startswith(_SCHEMES):
+        raise ConfigError("the cache's URL must start with postgresql://, as in postgresql://host/name")
+    psycopg = driver()
+    try:
+        settings = psycopg.conninfo.conninfo_to_dict(url)
+        base = psycopg.conninfo.conninfo_to_dict(url.partition("?")[0])
+        parts = urlsplit(url)
+        # An @ further on may be the one that ends a password with a slash or a question mark in it.
+        clear = not parts.fragment and "@" not in parts.path + parts.query
+        same = clear and _seen(base) == _by_rule(url) and _PORTS.fullmatch(str(base.get("port", "")))
+    except (psycopg.Error, ValueError):  # each may quote what it could not read
+        raise ConfigError(f"the cache's URL cannot be read; write postgresql://host:5432/name, and {_ESCAPE}") from None
+    if not same:
+        raise ConfigError(f"the cache's URL can be read in more than one way; {_ESCAPE}")
+    secrets = [str(value) for name, value in settings.items() if _SECRET.search(name)]
+    raw = parts.netloc.rpartition("@")[0].partition(":")[2]
+    secrets += [raw, *(pair.partition("=")[2] for pair in parts.query.split("&") if _SECRET.search(pair))]
+    return DatabaseAddress(_location(settings), tuple(filter(None, secrets)))
+
+
+def _seen(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(settings.get(name, "")) for name in ("user", "password", "host", "port", "dbname"))
+
+
+def _by_rule(url: str) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    userinfo, _, place = parts.netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    hosts, ports = [], []
+    for each in place.split(","):
+        host, colon, port = each.rpartition(":") if not each.endswith("]") else (each, "", "")
+        hosts.append((host if colon else each).removeprefix("[").removesuffix("]"))
+        ports.append(port if colon else "")
+    fields = (user, password, ",".join(hosts), ",".join(ports), parts.path.removeprefix("/"))
+    return tuple(map(unquote, fields))
+
+
+def _location(settings: Mapping[str, Any]) -> str:
+    hosts = str(settings.get("host") or "localhost").split(",")
+    ports = str(settings.get("port") or "").split(",")
+    shown = []
+    for place, host in enumerate(hosts):
+        port = ports[place] if place < len(ports) else ports[-1]
+        shown.append((f"[{host}]" if ":" in host else host) + (f":{port}" if port else ""))
+    return f"postgresql://{','.join(shown)}/{settings.get('dbname', '')}".removesuffix("/")
+
 
 TABLE = "judge_eval_cache"
 """The one table that is used."""

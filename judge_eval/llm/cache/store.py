@@ -1,15 +1,54 @@
-"""What a store of completions is, and the seals by which it detects rows that it did not write."""
+"""Where a cache is, what a store of completions must do, and the seals of its rows."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.errors import ConfigError, StoreError
+from judge_eval.safe_text import check_spelling_of_place
+
+PROJECT = "project"
+"""The name of a project's own cache."""
+NONE = "none"
+"""What the command line calls no cache."""
+FOLDER = ".judge_eval"
+"""The folder in a project that holds it."""
+_MARKS = ("judge_eval.toml", "pyproject.toml", ".git")  # what lies at the top of a project
+_MEANT = re.compile(r"^postgres(ql)?(\+\w+)?:", re.IGNORECASE)
+
+
+def cache_place(setting: str | Path) -> str | Path:
+    """Return the folder or database of a setting; `project` is `project_cache`, `./project` a folder."""
+    check_spelling_of_place(setting, "the cache")
+    if setting == PROJECT:
+        return project_cache()
+    if setting in (NONE, "off", "false"):
+        raise ConfigError(
+            f"the cache {setting!r}: `cache=False` (`--cache {NONE}`) means no cache, and `./{setting}` a folder"
+        )
+    return setting if is_postgres(setting) else Path(setting)
+
+
+def project_cache() -> Path:
+    """Return the cache of a project: `.judge_eval/cache` at its top."""
+    # The top is the nearest folder, from the current folder upwards, that holds a judge_eval.toml,
+    # a pyproject.toml or a repository; the current one if there is none.
+    here = Path.cwd().resolve()
+    tops = (folder for folder in (here, *here.parents) if any((folder / mark).exists() for mark in _MARKS))
+    return next(tops, here) / FOLDER / "cache"
+
+
+def is_postgres(cache: object) -> bool:
+    """Whether the name of a cache is meant as the URL of a PostgreSQL database."""
+    return isinstance(cache, str) and _MEANT.match(cache) is not None
+
 
 KEY_VARIABLE = "JUDGE_EVAL_CACHE_KEY"
 """The environment's variable that holds the key of a keyed seal; it is written nowhere."""

@@ -9,7 +9,8 @@ from judge_eval.errors import ConfigError
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http import capabilities
 from judge_eval.llm.http.failures import FILTERED, as_line, spelled, whole
-from judge_eval.llm.http.secrets import Scrubber, refuse_credentials
+from judge_eval.llm.http.secrets import Scrubber
+from judge_eval.safe_text import refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.wire import MOST_TOKENS, Completion, Finish, Form, Request, TokenLogprob, Usage
 

@@ -1,23 +1,17 @@
-"""Keeps keys out of texts, and out of the parameters of requests."""
+"""Keeps keys out of texts."""
 
 from __future__ import annotations
 
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
-from judge_eval.errors import CallError, ConfigError, TransientError, mask
+from judge_eval.errors import CallError, TransientError, mask
+from judge_eval.safe_text import HOLDS_KEY, LEAST_KEY
 
 _KEYLIKE = re.compile(r"(?i)(bearer\s+|\bsk-|\bkey-|api[-_]?key[=:]\s*)[\w*.~+/=-]{4,}")
-_HOLDS_KEY = re.compile(r"(?i)(^|_)(api_?key|access_key|key|token|secret|password|passwd|pat)$|^pgpassword$")
-_CREDENTIAL = re.compile(
-    r"(api|access|auth|secret|subscription|private)keys?$|(authorization|cookies?|passwords?|passwd)$"
-    r"|(access|auth|bearer|api|security|refresh|hf)tokens?$|^(x?tokens?|bearer|secrets?)$"
-    r"|(client|shared)secret$|^credentials?$"
-)
 _SHORTEST = 5  # characters of a secret that is masked; a shorter one would garble every message
 _TELLING = 16  # characters of a key that cannot be words of a chunk
 
@@ -29,39 +23,6 @@ def credentials_in(url: str) -> tuple[str, str, str] | None:
         return None
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return user, password, "Basic " + b64encode(f"{user}:{password}".encode()).decode()
-
-
-def refuse_credentials(params: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if a parameter holds a key: parameters are written into runs and cache keys."""
-    known = [value for name, value in os.environ.items() if _HOLDS_KEY.search(name) and len(value) >= _SHORTEST + 3]
-    for name, value in params.items():
-        place = _credential(name, value, known, ())
-        if place is not None:
-            raise ConfigError(
-                f"the parameter {place} holds a credential, and parameters are written into the run; set the "
-                "environment variable OPENAI_API_KEY, which is sent as `Authorization: Bearer ...`; for a "
-                "server that wants a password write the base URL as https://user:password@host/v1"
-            )
-
-
-def _credential(name: str, value: Any, known: list[str], above: tuple[str, ...]) -> str | None:
-    """Name the place of a credential in a parameter; None if there is none."""
-    path = (*above, name)
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    # Deeper down the name may be that of a field in a JSON schema; only a text or a list is a value of it.
-    if value is not None and _CREDENTIAL.search(plain) and (not above or isinstance(value, str | list)):
-        return ".".join(path)
-    if isinstance(value, str):
-        telling = any(secret in value for secret in known) or re.match(r"(?i)(bearer|basic)\s+\S{8}", value)
-        return ".".join(path) if telling else None
-    if isinstance(value, Mapping):
-        inner = [(str(key), each) for key, each in value.items()]
-    elif isinstance(value, list | tuple):
-        inner = [(str(number), each) for number, each in enumerate(value)]
-    else:
-        return None
-    places = (_credential(key, each, known, path) for key, each in inner)
-    return next(filter(None, places), None)
 
 
 class Scrubber:
@@ -134,8 +95,8 @@ def environment_secrets() -> list[str]:
                 value = unquote(urlsplit(value).password or "")
             except ValueError:
                 continue
-        elif not _HOLDS_KEY.search(name):
+        elif not HOLDS_KEY.search(name):
             continue
-        if len(value.strip()) >= _SHORTEST + 3:
+        if len(value.strip()) >= LEAST_KEY:
             secrets.append(value.strip())
     return secrets

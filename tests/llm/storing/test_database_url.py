@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from judge_eval.batch.pending import storable_cache
 from judge_eval.errors import ConfigError, StoreError
-from judge_eval.llm.cache.place import read_database_url
-from judge_eval.llm.cache.postgres import Connections, PostgresStore
+from judge_eval.llm.cache.postgres import Connections, PostgresStore, read_database_url
 from judge_eval.llm.stack import open_store
 from tests.support.application import CliRunner, app
 
