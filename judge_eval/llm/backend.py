@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from judge_eval.digest import canonical_json, digest_parts
 from judge_eval.errors import MissError
@@ -105,24 +105,13 @@ def _stated(backend: Backend, name: str) -> Any:
     return getattr(backend, name, 0)
 
 
-def splits_requests(backend: Backend) -> bool:
-    """Whether a request that is too large for a backend may be split: its attribute of this name."""
-    return bool(_stated(backend, "splits_requests"))
+def states(backend: Backend, name: Literal["splits_requests", "calls_nobody", "is_local", "has_few_slots"]) -> bool:
+    """Whether a backend says this of itself, by an attribute of the name that is true.
 
-
-def calls_nobody(backend: Backend) -> bool:
-    """Whether a backend answers by itself, without limits and prices: its attribute of this name."""
-    return bool(_stated(backend, "calls_nobody"))
-
-
-def is_local(backend: Backend) -> bool:
-    """Whether a backend's server runs on this machine: its attribute of this name."""
-    return bool(_stated(backend, "is_local"))
-
-
-def has_few_slots(backend: Backend) -> bool:
-    """Whether a backend's server may answer few calls at a time: its attribute of this name."""
-    return bool(_stated(backend, "has_few_slots"))
+    A request that is too large for it may be split; it answers by itself, without limits and prices; its server runs
+    on this machine, or may answer few calls at a time.
+    """
+    return bool(_stated(backend, name))
 
 
 def caches_prompt_from(backend: Backend) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, MissError, RefusedError
-from judge_eval.files import hold, replacing
+from judge_eval.files import hold, open_plain, replacing
 from judge_eval.foreign import check_single_keys, read_json
 from judge_eval.llm.backend import Backend, Identity, Wrapper, peek
 from judge_eval.spelling import option
@@ -100,22 +99,13 @@ def answer_in(row: TapeRow) -> Completion | RefusedError:
 def read(path: Path) -> Tape:
     """Read a cassette, without a torn last line; of two answers to one request the later counts."""
     try:
-        with _opened(path) as file:
+        with open_plain(Path(os.path.realpath(path))) as file:  # a pipe or a device may never end
             data = b"".join(_bounded_lines(path, file))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such cassette; make it with {option('record', path)}") from None
     except OSError as error:
         raise ConfigError(f"{path}: the cassette cannot be read: {error.strerror or error}") from None
     return _parse(path, data)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    """Open a regular file; a pipe or a device, which may never end, raises `OSError` at once."""
-    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise OSError("it is not a regular file")
-    return os.fdopen(number, "rb")
 
 
 def _bounded_lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, Wrapper, has_few_slots
+from judge_eval.llm.backend import Backend, Wrapper, states
 from judge_eval.wire import Completion, Request
 
 _SCARCE = 0.25  # the share of a quota below which calls are paced
@@ -441,7 +441,7 @@ class Limited(Wrapper):
         super().__init__(inner)
         self._patience, self._total = patience, total
         self._words = ""  # what the server said when it last declined a call for want of capacity
-        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm, has_few_slots(inner))
+        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm, states(inner, "has_few_slots"))
         self._gate = QuotaGate(limits)
         if isinstance(inner, Advertising):
             with _gates_lock:

@@ -7,7 +7,7 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, TransientError
-from judge_eval.llm.backend import Backend, Identity, is_local, splits_requests
+from judge_eval.llm.backend import Backend, Identity, states
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
 
@@ -61,12 +61,12 @@ class LoadBalancer:
     @property
     def splits_requests(self) -> bool:
         """Whether a request that is too large for its servers may be split."""
-        return splits_requests(self._servers[0].backend)
+        return states(self._servers[0].backend, "splits_requests")
 
     @property
     def is_local(self) -> bool:
         """Whether one of the servers runs on this machine."""
-        return any(is_local(server.backend) for server in self._servers)
+        return any(states(server.backend, "is_local") for server in self._servers)
 
     @property
     def in_flight(self) -> list[int]:

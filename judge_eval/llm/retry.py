@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import CallError, ConfigError, DeniedError, FatalCallError, RefusedError, TransientError
-from judge_eval.llm.backend import Backend, Wrapper, is_local, peek
+from judge_eval.llm.backend import Backend, Wrapper, peek, states
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
 
@@ -61,7 +61,7 @@ class Retried(Wrapper):
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self.counts: Counter[str] = Counter()
         """How many attempts were repeated, by the kind of `TransientError`."""
-        self._answered, self._is_local = False, is_local(inner)
+        self._answered, self._is_local = False, states(inner, "is_local")
         self._said_away = False  # whether people were told that the server is away
         self._too_long = 0  # waits that were asked for, in a row, and are longer than the allowed
         self._asked, self._until = 0.0, 0.0  # the long wait that ends last, and the time when it ends

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, peek, splits_requests
+from judge_eval.llm.backend import Backend, Identity, Wrapper, peek, states
 from judge_eval.llm.budget import Budgeted, Counts, Ledger, UsageCounter, price_of
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore, secret_beside
@@ -59,7 +59,7 @@ class ModelStack:
         if usage == Usage():
             return 0.0
         identity = self.backend.identity
-        if identity is None or calls_nobody(self.backend):
+        if identity is None or states(self.backend, "calls_nobody"):
             return None
         return price_of(identity, usage)
 
@@ -107,7 +107,7 @@ class Stack:
     @property
     def calls_nobody(self) -> bool:
         """Whether every answer of every part is made without a call."""
-        return all(calls_nobody(part.backend) for part in self.parts.values())
+        return all(states(part.backend, "calls_nobody") for part in self.parts.values())
 
     def counts(self) -> Counts:
         """Return what was done so far, in all and by route."""
@@ -195,7 +195,7 @@ def _build_part(
         folder = store.folder if isinstance(store, DiskStore) else None
         inner = server = create_backend(model, options, total, folder) if isinstance(model, str) else model
         fleet = isinstance(inner, LoadBalancer)  # its servers have a gate each; what is left is the user's limit
-        remote = not calls_nobody(inner)
+        remote = not states(inner, "calls_nobody")
         if remote and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(
                 inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm, total=None if fleet else total
@@ -213,7 +213,7 @@ def _build_part(
     if options.otel != "off":
         inner = Traced(inner, content=options.otel == "content")
     counter = UsageCounter(inner)
-    splitter = RequestSplitter(counter) if splits_requests(inner) else None
+    splitter = RequestSplitter(counter) if states(inner, "splits_requests") else None
     outer: Backend = splitter or counter
     cached = None
     if store is not None and options.replay is None:
@@ -276,7 +276,7 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
         made.append(provider.make(model, replace(options, base_url=base_url, fleet=())))
         if (remember := getattr(made[-1], "remember_in", None)) is not None:
             remember(folder)
-        if calls_nobody(made[0]):
+        if states(made[0], "calls_nobody"):
             return made[0]
     if len(made) == 1:
         return made[0]

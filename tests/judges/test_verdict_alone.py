@@ -15,8 +15,8 @@ from judge_eval.judges.judge import judge_of_record, models_asked
 from judge_eval.judges.parsing import Problem, read_word
 from judge_eval.judges.token_confidence import likely_word, read_word_confidence
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies
-from judge_eval.llm.http.openai_responses import ResponseBodies
+from judge_eval.llm.http.chat_format import ChatCompletions
+from judge_eval.llm.http.openai_responses import Responses
 from judge_eval.prompts import load_prompt
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED, Scale
@@ -100,7 +100,7 @@ def test_no_schema_is_sent(mode: str) -> None:
     requests: list[Request] = []
     backend = FakeBackend(lambda request: requests.append(request) or "true")  # type: ignore[func-returns-value]
     judged(backend)
-    body = json.loads(Bodies("m", {"logprobs": True}).write(requests[0], Capabilities(mode=mode)))  # type: ignore[arg-type]
+    body = json.loads(ChatCompletions("m", {"logprobs": True}).write(requests[0], Capabilities(mode=mode)))  # type: ignore[arg-type]
     assert "response_format" not in body
     assert "schema" not in json.dumps(body)
     assert body["logprobs"] is True
@@ -111,7 +111,7 @@ def test_responses_take_it_too(mode: str) -> None:
     """The Responses API takes caps from 16 tokens on, a verdict alone has one of 4; nothing asks for JSON."""
     backend = FakeBackend(lambda request: "true")
     judged(backend)
-    body = json.loads(ResponseBodies("m", {"logprobs": True}).write(backend.requests[0], Capabilities(mode=mode)))  # type: ignore[arg-type]
+    body = json.loads(Responses("m", {"logprobs": True}).write(backend.requests[0], Capabilities(mode=mode)))  # type: ignore[arg-type]
     assert body["max_output_tokens"] == 16
     assert "JSON" not in json.dumps(body)
     assert "format" not in body.get("text", {})

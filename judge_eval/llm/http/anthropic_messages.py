@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 from judge_eval.digest import canonical_json, compact_json
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies, count_of, model_of
+from judge_eval.llm.http.chat_format import ChatCompletions, count_of, model_of
 from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.llm.http.text_server import TextServer, Wire
+from judge_eval.llm.http.text_server import TextServer
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, Usage
 
@@ -25,27 +25,20 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-def is_cached(system: str) -> bool:
-    """Whether a system text is long enough to be marked for the server's prompt cache."""
-    return len(system) >= CACHED_FROM[0] * CHARACTERS
+class Messages(ChatCompletions):
+    """How Messages are asked and read: structured output, or one forced tool where that is declined."""
 
-
-class MessageBodies(Bodies):
-    """Writes the bodies of Messages: structured output, or one forced tool where that is declined."""
-
-    ours: ClassVar[frozenset[str]] = Bodies.ours | {"system", "output_config", "stop_sequences"}
+    path = "messages"
+    streams = False
+    ours: ClassVar[frozenset[str]] = ChatCompletions.ours | {"system", "output_config", "stop_sequences"}
 
     def write(self, request: Request, can: Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
-        words, tail = self.parts(request.form, can)
-        turns = request.messages
-        system = "\n\n".join(each.content for each in turns if each.role == "system") + words
-        fields: dict[str, Any] = {
-            "max_tokens": request.max_tokens,
-            "messages": [{"role": each.role, "content": each.content} for each in turns if each.role != "system"],
-        }
+        system, turns, tail = self.parts(request, can)
+        fields: dict[str, Any] = {"max_tokens": request.max_tokens, "messages": turns}
         if system:
-            mark = {"cache_control": {"type": "ephemeral"}} if is_cached(system) else {}
+            is_cached = len(system) >= CACHED_FROM[0] * CHARACTERS
+            mark = {"cache_control": {"type": "ephemeral"}} if is_cached else {}
             fields["system"] = [{"type": "text", "text": system, **mark}]
         return compact_json(fields)[:-1] + tail.encode()
 
@@ -63,28 +56,27 @@ class MessageBodies(Bodies):
             fields["tool_choice"] = {"type": "tool", "name": name}
         return {**fields, "output_config": output} if output else fields
 
-
-def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
-    """Read a Message; None if it has no content. Thoughts are not text."""
-    content = body.get("content")
-    if not isinstance(content, list):
-        return None
-    blocks = dicts_in(content)
-    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
-    calls = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
-    text = "".join(each for each in texts if isinstance(each, str))
-    if calls and isinstance(calls[0], dict):
-        text = canonical_json(calls[0])
-    finish: Finish = _FINISHES.get(as_line(body.get("stop_reason")), "stop")
-    if finish == "refusal" and not text:
-        text = as_line(within(body, "stop_details", "explanation"))
-    usage = body.get("usage")
-    cached = count_of(usage, "cache_read_input_tokens")
-    written = count_of(usage, "cache_creation_input_tokens")
-    fresh = count_of(usage, "input_tokens") + written
-    thoughts = count_of(usage, "output_tokens_details", "thinking_tokens")
-    made = Usage(fresh + cached, count_of(usage, "output_tokens"), cached, thoughts, written)
-    return Completion(scrub.reply(whole(text)), finish, made, model_of(body, scrub))
+    def read(self, body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+        """Read a Message; None if it has no content. Thoughts are not text."""
+        content = body.get("content")
+        if not isinstance(content, list):
+            return None
+        blocks = dicts_in(content)
+        texts = [block.get("text") for block in blocks if block.get("type") == "text"]
+        calls = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
+        text = "".join(each for each in texts if isinstance(each, str))
+        if calls and isinstance(calls[0], dict):
+            text = canonical_json(calls[0])
+        finish: Finish = _FINISHES.get(as_line(body.get("stop_reason")), "stop")
+        if finish == "refusal" and not text:
+            text = as_line(within(body, "stop_details", "explanation"))
+        usage = body.get("usage")
+        cached = count_of(usage, "cache_read_input_tokens")
+        written = count_of(usage, "cache_creation_input_tokens")
+        fresh = count_of(usage, "input_tokens") + written
+        thoughts = count_of(usage, "output_tokens_details", "thinking_tokens")
+        made = Usage(fresh + cached, count_of(usage, "output_tokens"), cached, thoughts, written)
+        return Completion(scrub.reply(whole(text)), finish, made, model_of(body, scrub))
 
 
 class AnthropicMessages(TextServer):
@@ -93,7 +85,7 @@ class AnthropicMessages(TextServer):
     caches_prompt_from: ClassVar[tuple[int, int]] = CACHED_FROM
     version: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
     _own_headers = version
-    _wire = Wire("messages", MessageBodies, read_message)
+    _wire = Messages
 
 
 create = Provider(AnthropicMessages, answers_questions=False, takes_batches=True, takes_logprobs=False)

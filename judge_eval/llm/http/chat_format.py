@@ -14,16 +14,28 @@ from judge_eval.safe_text import refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.wire import MOST_TOKENS, Completion, Finish, Form, Request, TokenLogprob, Usage
 
-_OURS = frozenset({
-    "model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools",
-    "tool_choice",
-})  # fmt: skip
+_FINISHES: Mapping[str, Finish] = {
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "filter",
+    "refusal": "refusal",
+}
 
 
-class Bodies:
-    """Writes bodies; all but the messages, the cap and the sample is written once for each form."""
+class ChatCompletions:
+    """How Chat Completions are asked and read, and what the other wires change of it.
 
-    ours: ClassVar[frozenset[str]] = _OURS
+    All of a body but the messages, the cap and the sample is written once for each form.
+    """
+
+    path: ClassVar[str] = "chat/completions"
+    """Under the base URL; `{model}` is the model."""
+    streams: ClassVar[bool] = True
+    """Whether a server may stream its reply unless the body says no; in a batch none does."""
+    ours: ClassVar[frozenset[str]] = frozenset({
+        "model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools",
+        "tool_choice",
+    })  # fmt: skip
     """Fields of a body that no parameter may set."""
 
     def __init__(self, model: str, params: Mapping[str, Any], bounds: bool = False) -> None:
@@ -34,24 +46,25 @@ class Bodies:
 
     def write(self, request: Request, can: capabilities.Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
-        words, tail = self.parts(request.form, can)
-        turns = request.messages
-        system = [each.content for each in turns if each.role == "system"]
-        messages = [{"role": each.role, "content": each.content} for each in turns if each.role != "system"]
-        if first := "\n\n".join(system) + words:  # some servers want exactly one
-            messages.insert(0, {"role": "system", "content": first})
+        system, turns, tail = self.parts(request, can)
+        if system:  # some servers want exactly one
+            turns.insert(0, {"role": "system", "content": system})
         more = f',"{can.cap}":{request.max_tokens}'
         seed = self.seed(request, can)
         if seed is not None:
             more += f',"seed":{seed}'
-        return b'{"messages":' + texts_json(messages) + (more + tail).encode()
+        return b'{"messages":' + texts_json(turns) + (more + tail).encode()
 
-    def parts(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
-        """Return what all requests of a form share: words for the system text, and fields as JSON's end."""
-        parts = self._tails.get((form.digest, can))
+    def parts(self, request: Request, can: capabilities.Capabilities) -> tuple[str, list[dict[str, str]], str]:
+        """Return the system text, the other messages, and as the end of the JSON what all requests of a form share."""
+        parts = self._tails.get((request.form.digest, can))
         if parts is None:
-            parts = self._tails[form.digest, can] = self._tail(form, can)
-        return parts
+            parts = self._tails[request.form.digest, can] = self._tail(request.form, can)
+        words, tail = parts
+        messages = request.messages
+        system = [each.content for each in messages if each.role == "system"]
+        turns = [{"role": each.role, "content": each.content} for each in messages if each.role != "system"]
+        return "\n\n".join(system) + words, turns, tail
 
     def _tail(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
         if hasattr(form, "ask"):
@@ -92,8 +105,34 @@ class Bodies:
         seed: int = self.params["seed"]
         return seed + request.sample
 
+    def read(self, body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+        """Read the JSON of a reply; None if it holds no answer."""
+        choice = within(body, "choices", 0)
+        message = within(choice, "message")
+        if not isinstance(message, dict):
+            return None
+        text = _text(message.get("content"))
+        finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal and finish == "stop":
+            finish, text = "refusal", text or whole(refusal)
+        clean = scrub.reply(text)
+        beside = (message.get("reasoning_content"), message.get("reasoning"))
+        thoughts = [each for each in beside if isinstance(each, str) and each.strip()]
+        # Tokens do not spell a text that held a key.
+        spelled_out = choice.get("logprobs") and clean == text
+        return Completion(
+            text=clean,
+            finish=finish,
+            usage=usage_of(body.get("usage"), "prompt_tokens", "completion_tokens"),
+            model=model_of(body, scrub),
+            logprobs=read_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
+            reasoned=bool(thoughts),
+            reasoned_object=not text.strip() and any("{" in each for each in thoughts),
+        )
 
-def plain_params(params: Mapping[str, Any], ours: frozenset[str] = _OURS) -> dict[str, Any]:
+
+def plain_params(params: Mapping[str, Any], ours: frozenset[str]) -> dict[str, Any]:
     """Return the parameters that are set; the package's own (`ours`) and credentials are refused."""
     taken = {name: value for name, value in params.items() if value is not None}
     refuse_credentials(taken)
@@ -109,42 +148,9 @@ def plain_params(params: Mapping[str, Any], ours: frozenset[str] = _OURS) -> dic
     return taken
 
 
-_FINISHES: Mapping[str, Finish] = {
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "filter",
-    "refusal": "refusal",
-}
 _LOWEST = 9999.0  # how OpenAI writes a logarithm of minus infinity, without its sign
 _LONGEST = 300  # characters of a model's name
 _STATUS = re.compile(r"[45][0-9]{2}")
-
-
-def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
-    """Read a chat completion; None if it has no choice."""
-    choice = within(body, "choices", 0)
-    message = within(choice, "message")
-    if not isinstance(message, dict):
-        return None
-    text = _text(message.get("content"))
-    finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal and finish == "stop":
-        finish, text = "refusal", text or whole(refusal)
-    clean = scrub.reply(text)
-    beside = (message.get("reasoning_content"), message.get("reasoning"))
-    thoughts = [each for each in beside if isinstance(each, str) and each.strip()]
-    # Tokens do not spell a text that held a key.
-    spelled_out = choice.get("logprobs") and clean == text
-    return Completion(
-        text=clean,
-        finish=finish,
-        usage=_usage(body.get("usage")),
-        model=model_of(body, scrub),
-        logprobs=read_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
-        reasoned=bool(thoughts),
-        reasoned_object=not text.strip() and any("{" in each for each in thoughts),
-    )
 
 
 def model_of(body: Mapping[str, Any], scrub: Scrubber, field: str = "model") -> str:
@@ -173,12 +179,13 @@ def _text(content: Any) -> str:
     return whole("".join(part for part in parts if isinstance(part, str)))
 
 
-def _usage(usage: Any) -> Usage:
+def usage_of(usage: Any, fresh: str, written: str) -> Usage:
+    """Read the tokens of a call by their names in OpenAI's manner."""
     return Usage(
-        count_of(usage, "prompt_tokens"),
-        count_of(usage, "completion_tokens"),
-        count_of(usage, "prompt_tokens_details", "cached_tokens"),
-        count_of(usage, "completion_tokens_details", "reasoning_tokens"),
+        count_of(usage, fresh),
+        count_of(usage, written),
+        count_of(usage, f"{fresh}_details", "cached_tokens"),
+        count_of(usage, f"{written}_details", "reasoning_tokens"),
     )
 
 

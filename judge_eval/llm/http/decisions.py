@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from judge_eval import wire
 from judge_eval.errors import ConfigError, RequestTooLargeError, UnknownNameError, advise
 from judge_eval.llm.http import client, failures
-from judge_eval.llm.http.chat_format import count_of, model_of, plain_params
+from judge_eval.llm.http.chat_format import model_of, plain_params, usage_of
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.prompts.decision import json_text
 from judge_eval.providers import Dialect, ProviderEntry, any_server, built_in, known_dialects, known_providers
@@ -269,16 +269,10 @@ class Decisions(client.HttpBackend):
             for each in read_in(self.dialect, body.get("answers"), asked.questions)
         ]
         return wire.Completion(
-            "", usage=self._usage(body.get("usage")), model=model_of(body, scrub), answers=tuple(answers)
-        )
-
-    def _usage(self, usage: Any) -> wire.Usage:
-        fresh, written = self.dialect.tokens
-        return wire.Usage(
-            count_of(usage, fresh),
-            count_of(usage, written),
-            count_of(usage, f"{fresh}_details", "cached_tokens"),
-            count_of(usage, f"{written}_details", "reasoning_tokens"),
+            "",
+            usage=usage_of(body.get("usage"), *self.dialect.tokens),
+            model=model_of(body, scrub),
+            answers=tuple(answers),
         )
 
 

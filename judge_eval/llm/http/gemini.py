@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 from judge_eval.digest import compact_json
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies, count_of, model_of, token_logprobs
+from judge_eval.llm.http.chat_format import ChatCompletions, count_of, model_of, token_logprobs
 from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.llm.http.text_server import TextServer, Wire
+from judge_eval.llm.http.text_server import TextServer
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, TokenLogprob, Usage
 
@@ -27,24 +27,23 @@ _NAMES = {
 _STOPPED = ("STOP", "FINISH_REASON_UNSPECIFIED", "")
 
 
-class ContentBodies(Bodies):
-    """Writes the bodies of `generateContent`."""
+class GenerateContent(ChatCompletions):
+    """How `generateContent` is asked and read."""
 
-    ours: ClassVar[frozenset[str]] = Bodies.ours | {
+    path = "models/{model}:generateContent"
+    streams = False
+    ours: ClassVar[frozenset[str]] = ChatCompletions.ours | {
         "contents", "systemInstruction", "responseMimeType", "responseJsonSchema", "responseSchema",
         "maxOutputTokens", "toolConfig", "candidateCount",
     }  # fmt: skip
 
     def write(self, request: Request, can: Capabilities) -> bytes:
         """Write the body of a request; raises `ConfigError` if it is for decision models."""
-        words, tail = self.parts(request.form, can)
-        turns = request.messages
-        system = "\n\n".join(each.content for each in turns if each.role == "system") + words
+        system, turns, tail = self.parts(request, can)
         fields: dict[str, Any] = {
             "contents": [
-                {"role": "model" if each.role == "assistant" else "user", "parts": [{"text": each.content}]}
-                for each in turns
-                if each.role != "system"
+                {"role": "model" if turn["role"] == "assistant" else "user", "parts": [{"text": turn["content"]}]}
+                for turn in turns
             ]
         }
         if system:
@@ -73,40 +72,39 @@ class ContentBodies(Bodies):
             settings["responseMimeType"] = "application/json"
         return settings
 
-
-def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
-    """Read a reply of `generateContent`; None if it has no candidate and was not blocked."""
-    usage = body.get("usageMetadata")
-    thoughts = count_of(usage, "thoughtsTokenCount")
-    made = Usage(
-        count_of(usage, "promptTokenCount"),
-        count_of(usage, "candidatesTokenCount") + thoughts,
-        count_of(usage, "cachedContentTokenCount"),
-        thoughts,
-    )
-    model = model_of(body, scrub, "modelVersion")
-    first = within(body, "candidates", 0)
-    if not isinstance(first, dict):
-        blocked = as_line(within(body, "promptFeedback", "blockReason"))
-        if not blocked:
-            return None
-        return Completion(text=f"blocked: {scrub.reply(blocked)}", finish="filter", usage=made, model=model)
-    parts = [part for part in dicts_in(within(first, "content", "parts")) if not part.get("thought")]
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    text = "".join(texts)
-    reason = as_line(first.get("finishReason"))
-    finish: Finish = "length" if reason == "MAX_TOKENS" else "stop" if reason in _STOPPED else "filter"
-    if finish == "filter" and not text:
-        text = f"ended: {reason}"
-    clean = scrub.reply(whole(text))
-    return Completion(
-        text=clean,
-        finish=finish,
-        usage=made,
-        model=model,
-        logprobs=_logprobs(first.get("logprobsResult")) if clean == text else (),
-        request_id=scrub(as_line(body.get("responseId"))[:100]),
-    )
+    def read(self, body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+        """Read a reply of `generateContent`; None if it has no candidate and was not blocked."""
+        usage = body.get("usageMetadata")
+        thoughts = count_of(usage, "thoughtsTokenCount")
+        made = Usage(
+            count_of(usage, "promptTokenCount"),
+            count_of(usage, "candidatesTokenCount") + thoughts,
+            count_of(usage, "cachedContentTokenCount"),
+            thoughts,
+        )
+        model = model_of(body, scrub, "modelVersion")
+        first = within(body, "candidates", 0)
+        if not isinstance(first, dict):
+            blocked = as_line(within(body, "promptFeedback", "blockReason"))
+            if not blocked:
+                return None
+            return Completion(text=f"blocked: {scrub.reply(blocked)}", finish="filter", usage=made, model=model)
+        parts = [part for part in dicts_in(within(first, "content", "parts")) if not part.get("thought")]
+        texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+        text = "".join(texts)
+        reason = as_line(first.get("finishReason"))
+        finish: Finish = "length" if reason == "MAX_TOKENS" else "stop" if reason in _STOPPED else "filter"
+        if finish == "filter" and not text:
+            text = f"ended: {reason}"
+        clean = scrub.reply(whole(text))
+        return Completion(
+            text=clean,
+            finish=finish,
+            usage=made,
+            model=model,
+            logprobs=_logprobs(first.get("logprobsResult")) if clean == text else (),
+            request_id=scrub(as_line(body.get("responseId"))[:100]),
+        )
 
 
 def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
@@ -119,7 +117,7 @@ def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
 class Gemini(TextServer):
     """A server that speaks `generateContent`."""
 
-    _wire = Wire("models/{model}:generateContent", ContentBodies, read_content)
+    _wire = GenerateContent
 
 
 create = Provider(Gemini, answers_questions=False, takes_batches=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,9 @@ from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
 from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.capabilities import BOUNDS, LEFT_OUT, ROUTE, STREAM, Capabilities, Objection
-from judge_eval.llm.http.chat_format import Bodies, plain_params
+from judge_eval.llm.http.chat_format import ChatCompletions, plain_params
 from judge_eval.llm.http.decisions import Decisions
 from judge_eval.llm.http.failures import Declined, OtherRouteError, beginning
-from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.schema import Scale
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Form, Message, Request, Usage
 
@@ -82,54 +80,17 @@ QUESTION = "A shop opens at nine and closes at five. Is it open at noon? Judge t
 """What a server is asked to find the form that it takes: never a user's text, which it may decline for itself."""
 
 
-@dataclass(frozen=True)
 class _OwnQuestion:
     """A form of a request, with the package's own question in the place of all texts."""
 
-    asked: Form
-
-    @property
-    def digest(self) -> bytes:
-        """The digest of the form."""
-        return self.asked.digest
-
-    @property
-    def scale(self) -> Scale:
-        """The grades of the form."""
-        return self.asked.scale
-
-    @property
-    def listwise(self) -> bool:
-        """Whether the form judges all passages."""
-        return self.asked.listwise
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The schema of the form."""
-        return self.asked.schema
-
-    @property
-    def schema_name(self) -> str:
-        """The schema's name."""
-        return self.asked.schema_name
+    def __init__(self, asked: Form) -> None:
+        self.digest, self.scale, self.listwise = asked.digest, asked.scale, asked.listwise
+        self.schema, self.schema_name = asked.schema, asked.schema_name
 
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the question."""
         del request
         return (Message("user", QUESTION),)
-
-
-@dataclass(frozen=True)
-class Wire:
-    """How requests are written and replies read."""
-
-    path: str
-    """Under the base URL; `{model}` is the model."""
-    writer: type[Bodies]
-    reader: Callable[[Mapping[str, Any], Scrubber], Completion | None]
-    """Reads the JSON of a reply; returns None if it holds no answer."""
-    streams: bool = False
-    """Whether a server may stream its reply unless the body says no; in a batch none does."""
 
 
 class TextServer(client.HttpBackend):
@@ -147,8 +108,8 @@ class TextServer(client.HttpBackend):
         calling: How the server is called: `provider`, and the other fields of `Options`.
     """
 
-    _wire: ClassVar[Wire]
-    _other: ClassVar[Wire | None] = None
+    _wire: ClassVar[type[ChatCompletions]]
+    _other: ClassVar[type[ChatCompletions] | None] = None
     """What is spoken for a model that the server answers by it alone."""
     _own_headers: ClassVar[Mapping[str, str]] = {}
     """What each request carries besides the key."""
@@ -156,9 +117,9 @@ class TextServer(client.HttpBackend):
     def __init__(self, model: str, **calling: Any) -> None:
         super().__init__(self._wire.path, model, headers=self._own_headers, **calling)
         entry = self.entry
-        self._params = plain_params({"temperature": 0, **self._options.params}, self._wire.writer.ours)
-        wires = (self._wire, self._other)
-        self._writers = {wire: wire.writer(model, self._params, entry.bounds_texts) for wire in wires if wire}
+        self._params = plain_params({"temperature": 0, **self._options.params}, self._wire.ours)
+        self._first = self._wire(model, self._params, entry.bounds_texts)
+        self._second = self._other(model, self._params, entry.bounds_texts) if self._other is not None else None
         self._decisions: Decisions | None = None
         self._ask = partial(Decisions, model, **{**calling, "params": {"dialect": entry.decisions}})
         self.splits_requests = entry.has_decision_models
@@ -168,7 +129,7 @@ class TextServer(client.HttpBackend):
         if entry.bounds_texts and BOUNDS not in stated:
             sampled[BOUNDS] = True  # another schema, so other answers
         if ROUTE in stated:
-            if self._other is None:
+            if self._second is None:
                 way = f"leave {ROUTE!r} out of {option('unsupported')}"
                 raise ConfigError(f"{entry.name}/{model} is not asked by Chat Completions; {way}")
             sampled[ROUTE] = False
@@ -193,7 +154,7 @@ class TextServer(client.HttpBackend):
     def target(self) -> str:
         """The URL that bodies are posted to, as far as it is known."""
         wire = self._spoken(self._can)
-        return super().target if wire is self._wire else self._address.under(wire.path)
+        return super().target if wire is self._first else self._address.under(wire.path)
 
     def takes_more(self, dropped: Sequence[str]) -> bool:
         """Whether the server is known to take a parameter that shapes answers and is among those left out."""
@@ -202,7 +163,7 @@ class TextServer(client.HttpBackend):
 
     def body(self, request: Request) -> bytes:
         """Write the JSON body of a request in a batch."""
-        return self._writers[self._spoken_in_batches].write(request, self._can)
+        return self._spoken_in_batches.write(request, self._can)
 
     def read(self, content: bytes, status: int = 200) -> Completion:
         """Read a reply from a file; raises as `complete`, or `Declined` if the server objects to the form."""
@@ -312,7 +273,7 @@ class TextServer(client.HttpBackend):
     @property
     def _sent(self) -> tuple[str, ...]:
         """What may be left out of a request."""
-        more = ((STREAM, self._wire.streams), (BOUNDS, self.entry.bounds_texts), (ROUTE, self._other is not None))
+        more = ((STREAM, self._wire.streams), (BOUNDS, self.entry.bounds_texts), (ROUTE, self._second is not None))
         return (*self._params, *(name for name, is_sent in more if is_sent))
 
     async def _ask_own(self, request: Request, form: Capabilities) -> None:
@@ -323,19 +284,19 @@ class TextServer(client.HttpBackend):
 
     async def _call(self, request: Request, can: Capabilities) -> Completion:
         wire = self._spoken(can)
-        body = self._writers[wire].write(request, can)
+        body = wire.write(request, can)
         if wire.streams and STREAM not in can.without:
             body = body[:-1] + b',"stream":false}'
-        return self._read(await self.post(body, "" if wire is self._wire else wire.path), can, wire)
+        return self._read(await self.post(body, "" if wire is self._first else wire.path), can, wire)
 
-    def _spoken(self, can: Capabilities) -> Wire:
-        return self._other if self._other is not None and ROUTE in can.without else self._wire
+    def _spoken(self, can: Capabilities) -> ChatCompletions:
+        return self._second if self._second is not None and ROUTE in can.without else self._first
 
-    def _read(self, received: Received, can: Capabilities, wire: Wire) -> Completion:
+    def _read(self, received: Received, can: Capabilities, wire: ChatCompletions) -> Completion:
         try:
-            completion, dropped = self._completion(received, wire.reader), can.dropped
+            completion, dropped = self._completion(received, wire.read), can.dropped
         except OtherRouteError as error:
-            if self._other in (None, wire):
+            if self._second in (None, wire):
                 raise
             raise Declined(Objection(str(error), param=ROUTE), RefusedError(str(error), cause=error.cause)) from None
         return replace(completion, dropped=dropped) if dropped else completion
