@@ -10,8 +10,7 @@ from weakref import WeakMethod
 from judge_eval.errors import CallError
 from judge_eval.judges.judge import Judge, JudgingPlan, RequestRound, imagined_split, plan_of
 from judge_eval.llm.backend import Backend, peek
-from judge_eval.llm.expected_usage import Plan
-from judge_eval.llm.waiting import note_waiting
+from judge_eval.llm.cache.cached import note_waiting
 from judge_eval.schema import Judgment, NoVerdict, Trace
 from judge_eval.wire import Reply, Request
 
@@ -380,6 +379,33 @@ async def _next(source: AsyncIterator[Item]) -> list[Item]:
         return [await anext(source)]
     except StopAsyncIteration:
         return []
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a run would ask, counted without a call."""
+
+    traces: int = 0
+    chunks: int = 0
+    calls: int = 0
+    """Requests of the first round without a known answer; repairs are not included."""
+    splits: int = 0
+    """How many of them split a reference into claims; the other counts are then estimates."""
+    hits: int = 0
+    input_tokens: int = 0
+    """Estimated as a quarter of the characters."""
+    output_tokens: int = 0
+    """The most that the calls may return."""
+    passages: int = 0
+    """Passages in the calls."""
+    answers: int = 0
+    """Known answers whose token counts are known."""
+    answered_passages: int = 0
+    """Passages that those answers judged."""
+    answered_tokens: int = 0
+    """Output tokens of those answers."""
+    fixed_tokens: int = 0
+    """The longest fixed part (system text) of the calls, estimated as a quarter of the characters."""
 
 
 def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:

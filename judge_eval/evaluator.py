@@ -20,7 +20,7 @@ from judge_eval.data.catalog import likely_map
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import is_url
 from judge_eval.data.remarks import OnRemark
-from judge_eval.engine import Item, Judged, judge_one, plan
+from judge_eval.engine import Item, Judged, Plan, judge_one, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Judge, Vote
@@ -40,7 +40,6 @@ from judge_eval.judges.judge import (
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.backend import Backend
 from judge_eval.llm.cache.store import cache_place
-from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, build_stack, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric

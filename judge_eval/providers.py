@@ -73,15 +73,6 @@ class ProviderEntry(Record):
         filled = (_fill(address, "model")[0] for address in self.addresses)
         return tuple(dict.fromkeys(host for address in filled for host in hosts_of(address)))
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The variables that the address needs and that are not set; of several addresses of the last."""
-        for address in self.addresses:
-            filled, missing = _fill(address, "model")
-            if filled:
-                return ()
-        return missing
-
     def address(self, model: str) -> str:
         """Return the base URL for a model."""
         for template in self.addresses:

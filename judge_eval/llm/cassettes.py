@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -208,13 +208,10 @@ def _identity_row(identity: Identity | None) -> TapeRow | None:
             "the base URL holds a user name or password, which a cassette must not keep; "
             "give the key in the environment instead"
         )
-    return {
-        "provider": identity.provider,
-        "model": identity.model,
-        "base_url": identity.base_url,
-        "params": [list(pair) for pair in identity.params],
-        **({"variant": identity.variant} if identity.variant else {}),
-    }
+    row = asdict(identity)
+    if not identity.variant:
+        del row["variant"]
+    return row
 
 
 def _read_header(path: Path, line: bytes) -> JudgesByRoute:
@@ -369,15 +366,13 @@ class Replay:
     the file is not a cassette. It is read at the first use.
     """
 
-    def __init__(self, path: str | Path, route: str = "") -> None:
+    def __init__(self, path: str | Path, route: str = "", shared: list[Tape] | None = None) -> None:
         self.path, self.route = Path(path), route
-        self._read: list[Tape] = []  # shared by the judges of one cassette; empty until it is read
+        self._read = [] if shared is None else shared  # by the judges of one cassette; empty until it is read
 
     def of_route(self, route: str) -> Replay:
         """Return the backend of one of several recorded judges; the cassette is read once for all."""
-        other = Replay(self.path, route)
-        other._read = self._read
-        return other
+        return Replay(self.path, route, self._read)
 
     @property
     def _tape(self) -> Tape:

@@ -9,12 +9,12 @@ from typing import Literal
 from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.data.options import ReadOptions
 from judge_eval.digest import digest_json, short
+from judge_eval.engine import Plan
 from judge_eval.errors import NEVER_ASKED, ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
 from judge_eval.judges.judge import OnRoute, asks_nobody, judges_chunks_alone, stages_asked
-from judge_eval.llm.expected_usage import Plan
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.judging.session import backends_record
 from judge_eval.runs.judging.sources import Traces

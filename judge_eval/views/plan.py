@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from judge_eval.engine import Plan
 from judge_eval.llm.backend import caches_prompt_from
 from judge_eval.llm.budget import price_of, why_unpriced
-from judge_eval.llm.expected_usage import Plan, expect_output
 from judge_eval.llm.stack import Stack
 from judge_eval.safe_text import counted
 from judge_eval.schema import Stage
@@ -20,7 +20,7 @@ def plan_lines(stack: Stack, plan: Plan) -> Iterator[str]:
     if not plan.calls:
         yield f"cost: nothing, {'every answer is in the cache' if plan.hits else 'there is nothing to ask'}"
         return
-    likely = expect_output(plan)
+    likely, source = _likely_output(plan)
     yield f"about {plan.input_tokens:,} input tokens"
     some, every = caches_prompt_from(stack.backend)
     if plan.fixed_tokens < every:
@@ -30,11 +30,11 @@ def plan_lines(stack: Stack, plan: Plan) -> Iterator[str]:
         else:
             yield f"the server's prompt cache may not be used: {length}, and some models want {every:,}"
     if plan.output_tokens:
-        yield f"about {likely.output_tokens:,} output tokens are likely ({likely.source})"
+        yield f"about {likely:,} output tokens are likely ({source})"
         yield f"at most {plan.output_tokens:,} output tokens, unless an answer is asked for again"
     else:
         yield "no output tokens: a decision model generates no text"
-    yield _money(stack, plan.input_tokens, likely.output_tokens, plan.output_tokens)
+    yield _money(stack, plan.input_tokens, likely, plan.output_tokens)
 
 
 def stage_lines(stack: Stack, stage: Stage, plan: Plan) -> Iterator[str]:
@@ -62,10 +62,23 @@ def escalation_lines(stack: Stack, stage: Stage, plan: Plan, share: float | None
 
 def calls_cost(stack: Stack, plan: Plan) -> str:
     """Say what the calls of a plan would cost, in tokens and in money."""
-    likely = expect_output(plan).output_tokens if plan.output_tokens else 0
+    likely = _likely_output(plan)[0] if plan.output_tokens else 0
     tokens = f"input and {likely:,} output tokens" if likely else "input tokens"
     money = _money(stack, plan.input_tokens, likely, plan.output_tokens)
     return f"about {plan.input_tokens:,} {tokens} are likely; {money}"
+
+
+_SHARE = 3  # if nothing is known, an answer is expected to use one part in so many of its cap
+_LEAST = 10  # the fewest answers from which others are estimated
+
+
+def _likely_output(plan: Plan) -> tuple[int, str]:
+    """Estimate a run's output tokens from cached answers to its data, else from the cap; say from which."""
+    if plan.answers < _LEAST or not plan.answered_passages:
+        return plan.output_tokens // _SHARE, "a third of the cap, since no earlier answers are known"
+    each = plan.answered_tokens / plan.answered_passages
+    likely = min(plan.output_tokens, round(each * plan.passages))
+    return likely, f"as the {plan.answers:,} answers to these data in the cache"
 
 
 def _money(stack: Stack, input_tokens: int, likely: int, most: int) -> str:

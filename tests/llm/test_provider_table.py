@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -63,7 +64,8 @@ class Picky(ChatServer):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Picky]:
     """A server, and no variable of a provider."""
     for entry in built_in().values():
-        for name in (entry.key_env, *entry.variables, "OPENAI_BASE_URL", "OPENAI_API_VERSION", "OLLAMA_HOST"):
+        named = re.findall(r"[A-Z][A-Z0-9_]+", " ".join(entry.addresses))
+        for name in (entry.key_env, *named, "OPENAI_BASE_URL", "OPENAI_API_VERSION", "OLLAMA_HOST"):
             monkeypatch.delenv(name or "-", raising=False)
     with Picky() as server:
         yield server

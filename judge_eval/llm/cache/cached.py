@@ -5,16 +5,16 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.llm.backend import Backend, Identity, Wrapper, is_outdated
 from judge_eval.llm.cache.store import BusyError, KeyClaim, KeyedRow, Store
-from judge_eval.llm.waiting import waiting_for_others
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Request
 
@@ -27,6 +27,26 @@ _Lease = Literal["kept", "ended", "written"]
 """A lease is kept for a repair, ended here, or ended by the row that is on its way."""
 _Outcome: TypeAlias = Completion | Exception | None  # None: the call was cancelled
 _Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
+
+
+note_waiting: ContextVar[WeakMethod[Callable[[int], None]] | None] = ContextVar("judge_eval waiting", default=None)
+"""What is called with 1 when a request of this task begins to wait for another process, and with -1 when it ends.
+
+It is held weakly: an open socket keeps the context in which it was opened, and would keep what keeps the socket."""
+
+
+@contextlib.contextmanager
+def _waiting_for_others() -> Iterator[None]:
+    """Let another request be made meanwhile, in the place of the one that waits in this block."""
+    method = note_waiting.get()
+    note = None if method is None else method()
+    if note is not None:
+        note(1)
+    try:
+        yield
+    finally:
+        if note is not None:
+            note(-1)
 
 
 @dataclass
@@ -196,7 +216,7 @@ class Cached(Wrapper):
             return leased, hit
         loop = asyncio.get_running_loop()
         until, wait = loop.time() + self._patience, 0.005
-        with waiting_for_others():
+        with _waiting_for_others():
             while hit is None and not leased and loop.time() < until:
                 await asyncio.sleep(wait - loop.time() % wait)  # those who wait look together
                 wait = min(wait * 2, 0.16 if self._remote else 0.04)

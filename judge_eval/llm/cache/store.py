@@ -70,7 +70,7 @@ class Sealer:
         self._length = _TAG_BYTES if secret else _SUM_BYTES
 
     def __repr__(self) -> str:
-        return f"Sealer({'keyed' if self.keyed else 'plain'})"
+        return f"Sealer({'keyed' if self._secret else 'plain'})"
 
     @classmethod
     def from_environment(cls) -> Sealer:
@@ -82,11 +82,6 @@ class Sealer:
                 "`python -c 'import secrets; print(secrets.token_hex(32))'`"
             )
         return cls(secret.encode("utf-8", "surrogateescape"))
-
-    @property
-    def keyed(self) -> bool:
-        """Whether there is a key."""
-        return bool(self._secret)
 
     @property
     def mark(self) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from judge_eval import Chunk, EvalRun, Evaluator, Trace
+from judge_eval.engine import Plan
 from judge_eval.errors import DeniedError, RefusedError, RequestTooLargeError, TransientError
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.budget import price_of
-from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.http import anthropic_messages
 from judge_eval.llm.http.failures import rate_signal
 from judge_eval.llm.http.text_server import TextServer
