@@ -300,12 +300,12 @@ class _Waiter:
     number: int = 0
     """The number of its call, once that may start."""
 
-    def wake(self) -> None:
-        if not self.future.done():
+    def wake(self, error: Exception | None = None) -> None:
+        if self.future.done():
+            return
+        if error is None:
             self.future.set_result(None)
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
+        else:
             self.future.set_exception(error)
 
 
@@ -355,7 +355,7 @@ class QuotaGate:
         with self._lock:
             for waiter in self._waiters:  # each takes itself out of the line
                 with suppress(RuntimeError):  # its loop has been closed
-                    waiter.loop.call_soon_threadsafe(waiter.fail, error())
+                    waiter.loop.call_soon_threadsafe(waiter.wake, error())
 
     def advertise(self, signal: RateSignal) -> None:
         """Note what a server advertised."""

@@ -192,6 +192,8 @@ def _build_part(
         inner = tape or Replay(options.replay)
         check_recorded(inner.identity, model, options, "name the model that was recorded, or record it again")
     else:
+        from judge_eval.llm.fake.fake_backend import FakeBackend
+
         folder = store.folder if isinstance(store, DiskStore) else None
         inner = server = create_backend(model, options, total, folder) if isinstance(model, str) else model
         fleet = isinstance(inner, LoadBalancer)  # its servers have a gate each; what is left is the user's limit
@@ -200,7 +202,8 @@ def _build_part(
             inner = Limited(
                 inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm, total=None if fleet else total
             )
-        inner = _with_secret_fences(inner, server, store)
+        if not isinstance(server, FakeBackend):
+            inner = SecretFences(inner, secret_beside(store))
         if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
             inner = Budgeted(
                 inner,
@@ -282,12 +285,6 @@ def create_backend(model: str, options: Options, total: QuotaGate | None = None,
         return made[0]
     servers = [Limited(each, concurrency=options.concurrency, total=total) for each in made]
     return LoadBalancer(servers, most=options.concurrency)
-
-
-def _with_secret_fences(backend: Backend, server: Backend, store: Store | None) -> Backend:
-    from judge_eval.llm.fake.fake_backend import FakeBackend
-
-    return backend if isinstance(server, FakeBackend) else SecretFences(backend, secret_beside(store))
 
 
 def open_store(cache: str | Path, timeout: float = 60.0) -> Store:

@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Final, Self, TypeAlias
 
 from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError, Why, advise
@@ -42,7 +42,9 @@ def malformed(request: Request) -> str | Completion:
 class Flaky:
     """Overlap with faults drawn from the request, so that a run fails the same way every time."""
 
-    def __init__(self, *, seed: int, transient: float, malformed: float, truncated: float) -> None:
+    def __init__(
+        self, *, seed: int = 0, transient: float = 0.1, malformed: float = 0.05, truncated: float = 0.05
+    ) -> None:
         shares = (transient, malformed, truncated)
         if not (all(0 <= part <= 1 for part in shares) and sum(shares) <= 1 + 1e-9):
             raise ConfigError(f"the shares of faults must be from 0 to 1 and at most 1 together, not {shares}")
@@ -233,7 +235,11 @@ def _opinion(value: Any) -> rules.Opinion:
 
 
 def _ruled(rule: rules.Rule) -> Callable[..., Script]:
-    return lambda **chosen: lambda request: claim_rules.answer_by(request, partial(rule, **chosen))
+    @wraps(rule)
+    def make(**chosen: Any) -> Script:
+        return lambda request: claim_rules.answer_by(request, partial(rule, **chosen))
+
+    return make
 
 
 _SCRIPTS: Final[Mapping[str, tuple[int, Callable[..., Script]]]] = {
@@ -269,11 +275,9 @@ def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options
         raise UnknownNameError("fake judge", model, RULES)
     options = {name: value for name, value in options.items() if name not in _OF_SERVERS} | dict(params or {})
     general = {"latency": options.pop("latency", 0.0), "keep": options.pop("keep", 0)}
-    defaults: dict[str, float] = {"seed": 0} if model in ("hash", "flaky") else {}
-    if model == "biased":
-        defaults = {**(rules.biased.__kwdefaults__ or {})}
-    if model == "flaky":
-        defaults |= {"transient": 0.1, "malformed": 0.05, "truncated": 0.05}
+    version, script = _SCRIPTS[model]
+    parameters = inspect.signature(script).parameters.values()
+    defaults = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
     for name in options:
         if name not in defaults:
             known = [*defaults, *general]
@@ -282,7 +286,6 @@ def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
     chosen = {**defaults, **options}
-    version, script = _SCRIPTS[model]
     shown = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))
     identity = Identity("fake", f"{model}-{version}", params=shown)
     return FakeBackend(script(**chosen), identity=identity, **general)

@@ -369,7 +369,7 @@ def never(request: Request) -> list[Opinion]:
     return [Opinion(lowest, "", "Nothing is relevant.") for _ in request.passages]
 
 
-def by_hash(request: Request, seed: int = 0) -> list[Opinion]:
+def by_hash(request: Request, *, seed: int = 0) -> list[Opinion]:
     """Draw each grade evenly from the request's digest, for tests of scale."""
     grades = request.form.scale.grades
     start = int.from_bytes(request.digest[:8], "big") * (2 * seed + 1)

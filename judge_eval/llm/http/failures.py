@@ -115,6 +115,7 @@ _NO_ACCESS = re.compile(
     r"api key (not valid|expired|not found)|credit balance is too low|user location is not supported", re.IGNORECASE
 )
 _NO_MODEL = re.compile(r"model_not_found|not a valid model|model .{1,80} (does not exist|not found)", re.IGNORECASE)
+_WRONG_MODEL = "check the model's name, and that the base URL ends as in .../v1"
 _OTHER_ROUTE = re.compile(
     r"(only supported in|use) /?v1/responses|not supported in the v1/chat/completions"
     r"|chatCompletion operation does not work",
@@ -174,25 +175,23 @@ def raise_failure(
         raise errors.FilteredError(f"content filter: {message}")
     if status in (400, 404) and _OTHER_ROUTE.search(objection.message):
         raise OtherRouteError(f"{message} (Responses may answer it)", f"HTTP {status}")
-    if status == 400 and _NO_ACCESS.search(objection.message):
-        raise errors.DeniedError(f"{message} (the server does not serve this account or key)", "HTTP 400")
-    if status == 401:
-        raise errors.DeniedError(
-            f"{message} (the key was not accepted; check {key or 'the key'} and the base URL)", "HTTP 401"
-        )
     if status == 403 and re.search(r"logprobs", objection.message):
         # Some reasoning models decline log-probabilities as a matter of permission.
         raise Declined(
             Objection(f"not supported: {objection.message}", code, objection.param), errors.RefusedError(message)
         )
-    if status == 403:
-        raise errors.DeniedError(f"{message} (the key may not use this model or server)", "HTTP 403")
-    if status == 501:
-        raise errors.DeniedError(f"{message} (the server does not do this, or not with this model)", "HTTP 501")
-    if status in (404, 405, 410) or (status == 400 and _NO_MODEL.search(objection.words)):
-        raise errors.DeniedError(
-            f"{message} (check the model's name, and that the base URL ends as in .../v1)", f"HTTP {status}"
-        )
+    denied = {
+        401: f"the key was not accepted; check {key or 'the key'} and the base URL",
+        403: "the key may not use this model or server",
+        501: "the server does not do this, or not with this model",
+        **dict.fromkeys((404, 405, 410), _WRONG_MODEL),
+    }
+    if status == 400 and _NO_ACCESS.search(objection.message):
+        denied[400] = "the server does not serve this account or key"
+    elif status == 400 and _NO_MODEL.search(objection.words):
+        denied[400] = _WRONG_MODEL
+    if status in denied:
+        raise errors.DeniedError(f"{message} ({denied[status]})", f"HTTP {status}")
     if status in (400, 413, 422, 500) and (status == 413 or _TOO_LONG.search(objection.words)):
         raise errors.RequestTooLargeError(f"the request is too long: {message}")
     if status in (408, 409, 425, 429) or status >= 500:

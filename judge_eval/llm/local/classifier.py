@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.installed import import_extra
-from judge_eval.llm.local.model import OVERLAP, LocalModel, check_room, local_answer
+from judge_eval.llm.local.model import OVERLAP, LocalModel
 from judge_eval.llm.local.onnx_weights import weight_files
 from judge_eval.llm.local.places import CONFIG, TOKENIZER, onnx_file, tokenizer_of
 from judge_eval.spelling import option
-from judge_eval.wire import DecisionAnswer
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
 _AT_ONCE = 16  # windows of text in one pass of the model
-_NOT_FINITE: Final = "the model answered with a logit that is not finite"
 
 
 class Classifier(LocalModel):
@@ -45,8 +43,9 @@ class Classifier(LocalModel):
         ConfigError: The extra `local` is not installed, or the files are missing or not those of such a model.
     """
 
+    output = "logit"
+
     def __init__(self, name: str, folder: Path, *, label: str = "", max_tokens: int = 512) -> None:
-        check_room(max_tokens)
         if not isinstance(label, str):
             raise ConfigError(f"label {label!r} is not a text")
         self._folder, self._file = folder, onnx_file(folder)
@@ -56,9 +55,9 @@ class Classifier(LocalModel):
         files = (self._file, folder / TOKENIZER, folder / CONFIG, *weights)
         super().__init__(name, max_tokens, files, {"label": self._label})
 
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[DecisionAnswer]:
+    def shares(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return probabilities of the label."""
-        session, tokenizer = self._load()
+        session, tokenizer = self.loaded()
         windows: list[Any] = []
         owners: list[int] = []
         for owner, (about, text) in enumerate(pairs):
@@ -70,7 +69,7 @@ class Classifier(LocalModel):
             some = windows[start : start + _AT_ONCE]
             with np.errstate(invalid="ignore"):  # NaN stays NaN
                 np.maximum.at(best, owners[start : start + _AT_ONCE], self._probabilities(session, some))
-        return [local_answer(None if np.isnan(each) else float(each), _NOT_FINITE) for each in best]
+        return list(map(float, best))
 
     def _windows(self, tokenizer: Tokenizer, about: str, text: str) -> list[Any]:
         room = self.max_tokens // 2
@@ -105,21 +104,17 @@ class Classifier(LocalModel):
         return np.asarray(shares[:, self._label] / shares.sum(axis=1))
 
     def _load(self) -> tuple[InferenceSession, Tokenizer]:
-        with self._lock:
-            if self._loaded is None:
-                needed = "a local model needs onnxruntime and tokenizers"
-                onnxruntime, tokenizers = import_extra(needed, "local", "onnxruntime", "tokenizers")
-                onnxruntime.disable_telemetry_events()
-                tokenizer = tokenizer_of(self._folder, tokenizers)
-                try:
-                    session = onnxruntime.InferenceSession(str(self._file), providers=["CPUExecutionProvider"])
-                except Exception as error:  # the package raises errors of its own kinds
-                    raise ConfigError(f"{self._folder} cannot be loaded: {str(error)[:200]}") from None
-                cut = "only_first" if self.by_reference else "only_second"
-                tokenizer.enable_truncation(self.max_tokens, stride=self.max_tokens // OVERLAP, strategy=cut)
-                self._loaded = session, tokenizer
-            loaded: tuple[InferenceSession, Tokenizer] = self._loaded
-            return loaded
+        needed = "a local model needs onnxruntime and tokenizers"
+        onnxruntime, tokenizers = import_extra(needed, "local", "onnxruntime", "tokenizers")
+        onnxruntime.disable_telemetry_events()
+        tokenizer = tokenizer_of(self._folder, tokenizers)
+        try:
+            session = onnxruntime.InferenceSession(str(self._file), providers=["CPUExecutionProvider"])
+        except Exception as error:  # the package raises errors of its own kinds
+            raise ConfigError(f"{self._folder} cannot be loaded: {str(error)[:200]}") from None
+        cut = "only_first" if self.by_reference else "only_second"
+        tokenizer.enable_truncation(self.max_tokens, stride=self.max_tokens // OVERLAP, strategy=cut)
+        return session, tokenizer
 
 
 def _labels_of(folder: Path) -> list[str]:

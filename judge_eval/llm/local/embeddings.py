@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from math import isnan, nan
+from typing import Any
 
 from judge_eval.errors import ConfigError
 from judge_eval.installed import import_extra
 from judge_eval.llm.local import places
 from judge_eval.llm.local.bert import Array, Bert
-from judge_eval.llm.local.model import OVERLAP, LocalModel, check_room, local_answer
-from judge_eval.wire import DecisionAnswer
-
-_NOT_FINITE: Final = "the model answered with a vector that is not finite"
+from judge_eval.llm.local.model import OVERLAP, LocalModel
 
 
 class EmbeddingModel(LocalModel):
@@ -27,8 +25,9 @@ class EmbeddingModel(LocalModel):
         ConfigError: The package tokenizers is not installed, or the files are missing or not those of such a model.
     """
 
+    output = "vector"
+
     def __init__(self, name: str, place: places.ModelPlace, *, max_tokens: int = 256) -> None:
-        check_room(max_tokens)
         import_extra("an embedding model needs tokenizers", "local", "tokenizers")
         self._place = place
         pooling = places.config_of(place, places.POOLING)
@@ -40,33 +39,27 @@ class EmbeddingModel(LocalModel):
             raise ConfigError(f"{missing} is missing")
         super().__init__(name, max_tokens, files, {"pooling": "first" if self._first else "mean"})
 
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[DecisionAnswer]:
+    def shares(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return cosines as probabilities."""
-        bert, tokenizer = self._load()
+        bert, tokenizer = self.loaded()
         vectors = {about: bert.vector(tokenizer.encode(about).ids) for about in {about for about, _ in pairs}}
-        return [local_answer(self._cosine(vectors[about], bert, tokenizer, text), _NOT_FINITE) for about, text in pairs]
+        return [self._cosine(vectors[about], bert, tokenizer, text) for about, text in pairs]
 
-    def _cosine(self, about: Array, bert: Bert, tokenizer: Any, text: str) -> float | None:
+    def _cosine(self, about: Array, bert: Bert, tokenizer: Any, text: str) -> float:
         first = tokenizer.encode(text)
         cosines = [float(about @ bert.vector(window.ids)) for window in (first, *first.overflowing)]
-        if any(cosine != cosine for cosine in cosines):  # NaN
-            return None
-        return min(1.0, max(0.0, *cosines))
+        return nan if any(map(isnan, cosines)) else min(1.0, max(0.0, *cosines))
 
     def _load(self) -> tuple[Bert, Any]:
-        with self._lock:
-            if self._loaded is None:
-                (tokenizers,) = import_extra("an embedding model needs tokenizers", "local", "tokenizers")
-                config = places.config_of(self._place, places.CONFIG)
-                try:
-                    bert = Bert((self._place / places.SAFETENSORS).read_bytes(), config, pool_first=self._first)
-                except ConfigError as error:
-                    raise ConfigError(f"{self._place}: {error}") from None
-                tokenizer = places.tokenizer_of(self._place, tokenizers)
-                if max(tokenizer.get_vocab().values(), default=0) >= bert.words:
-                    raise ConfigError(f"{self._place}: tokenizer.json has more words than the model")
-                room = min(self.max_tokens, bert.positions)
-                tokenizer.enable_truncation(room, stride=room // OVERLAP)
-                self._loaded = bert, tokenizer
-            loaded: tuple[Bert, Any] = self._loaded
-            return loaded
+        (tokenizers,) = import_extra("an embedding model needs tokenizers", "local", "tokenizers")
+        config = places.config_of(self._place, places.CONFIG)
+        try:
+            bert = Bert((self._place / places.SAFETENSORS).read_bytes(), config, pool_first=self._first)
+        except ConfigError as error:
+            raise ConfigError(f"{self._place}: {error}") from None
+        tokenizer = places.tokenizer_of(self._place, tokenizers)
+        if max(tokenizer.get_vocab().values(), default=0) >= bert.words:
+            raise ConfigError(f"{self._place}: tokenizer.json has more words than the model")
+        room = min(self.max_tokens, bert.positions)
+        tokenizer.enable_truncation(room, stride=room // OVERLAP)
+        return bert, tokenizer

@@ -7,8 +7,9 @@ import hashlib
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
+from typing import Any, ClassVar, cast
 
 from judge_eval.errors import ConfigError
 from judge_eval.llm.backend import Identity
@@ -34,10 +35,13 @@ class LocalModel(ABC):
     """
 
     calls_nobody = True
+    output: ClassVar[str]
+    """What of its answer may not be finite, for a message."""
     by_reference = False
     """Whether a chunk is held against the reference alone, where there is one, without the question."""
 
     def __init__(self, name: str, max_tokens: int, files: Sequence[ModelPlace], params: Mapping[str, Any]) -> None:
+        Range(16, 100_000).check(max_tokens, "max_tokens")
         hashes = hashlib.sha256()
         for file in files:
             hashes.update(_digest(file))
@@ -56,15 +60,34 @@ class LocalModel(ABC):
                 "a local model says how probable a statement is, and no more: judge in decision mode with two grades, "
                 f"such as {option('prompt', 'support/decision')}"
             )
-        return Completion("", answers=tuple(await asyncio.to_thread(self.answers, self._pairs(request))))
+        shares = await asyncio.to_thread(self.shares, self._pairs(request))
+        return Completion("", answers=tuple(map(self._answer, shares)))
 
     async def aclose(self) -> None:
         """Forget the model."""
         self._loaded = None
 
     @abstractmethod
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[DecisionAnswer]:
-        """Answer for each pair: what the chunk is held against, and the chunk."""
+    def shares(self, pairs: Sequence[tuple[str, str]]) -> Iterable[float]:
+        """Answer from 0 to 1 for each pair: what the chunk is held against, and the chunk; NaN is no answer."""
+
+    @abstractmethod
+    def _load(self) -> Any:
+        """Load what answers."""
+
+    def loaded(self) -> Any:
+        """Return what answers; it is loaded once."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _answer(self, share: float) -> DecisionAnswer:
+        if isnan(share):
+            return DecisionAnswer(
+                why="unparsable", detail=f"the model answered with a {self.output} that is not finite"
+            )
+        return DecisionAnswer((round(1 - share, 6), round(share, 6)))
 
     def _pairs(self, request: Request) -> list[tuple[str, str]]:
         texts = [text if title is None else f"{title}\n{text}" for text, title in request.passages]
@@ -78,24 +101,9 @@ class LocalModel(ABC):
         return [(about, text) for text in texts]
 
 
-def local_answer(share: float | None, fault: str) -> DecisionAnswer:
-    """Write a share from 0 to 1 as probabilities of false and true; None is an answer that cannot be used."""
-    if share is None:
-        return DecisionAnswer(why="unparsable", detail=fault)
-    return DecisionAnswer((round(1 - share, 6), round(share, 6)))
-
-
-def check_room(max_tokens: int) -> None:
-    """Raise `ConfigError` unless a model may be shown so many tokens at once."""
-    Range(16, 100_000).check(max_tokens, "max_tokens")
-
-
 def _digest(file: ModelPlace) -> bytes:
     try:
         with file.open("rb") as opened:
-            whole = hashlib.sha256()
-            while piece := opened.read(1 << 20):
-                whole.update(piece)
-            return whole.digest()
+            return hashlib.file_digest(cast("Any", opened), "sha256").digest()
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
