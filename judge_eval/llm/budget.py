@@ -130,8 +130,7 @@ def _price_hint(provider: str, base_url: str, model: str) -> Mapping[str, str] |
     return None
 
 
-def require_price(identity: Identity | None) -> None:
-    """Raise `ConfigError` if the model's price is not known, so that a budget in money cannot be kept."""
+def _require_price(identity: Identity | None) -> None:
     if identity is not None and price_of(identity, Usage(1000, 1000)) is not None:
         return
     if not _has_prices():
@@ -149,9 +148,6 @@ def why_unpriced(identity: Identity | None) -> str:
         return str(needs_extra("no price list is installed; for an offline one", "cost"))
     return f"the price of {identity.model if identity else 'this backend'!r} is not known"
 
-
-Price = Callable[[Identity, Usage], Decimal | float | None]
-"""What tokens cost, in one currency; None if it is not known."""
 
 _MARGIN = 1.5  # how many times as many tokens per byte a text may have as any text before
 _PER_MESSAGE = 16  # tokens that a chat template puts around a message, at most
@@ -201,8 +197,7 @@ class Budgeted(Wrapper):
     billed once or for each: the larger counts. It stands inside a retrying backend, so that every attempt
     counts: `Retried(Budgeted(Limited(...)))`.
 
-    Cost is in the currency of `price`, else by the price list of the extra `cost`, in US dollars. Several
-    backends may share a budget by its `ledger`.
+    Cost is in US dollars, by the price list of the extra `cost`. Several backends may share a budget by its `ledger`.
     """
 
     def __init__(
@@ -212,21 +207,13 @@ class Budgeted(Wrapper):
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_cost: Decimal | float | None = None,
-        price: Price | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        for name, value in (("max_calls", max_calls), ("max_tokens", max_tokens), ("max_cost", max_cost)):
-            if value is not None and not value >= 0:
-                raise ConfigError(f"{name} must be at least 0, not {value}")
         super().__init__(inner)
         self._max_calls, self._max_tokens = max_calls, max_tokens
         self._max_cost = None if max_cost is None else Decimal(str(max_cost))
-        self._price: Price | None = price
-        if self._max_cost is not None and price is None:
-            require_price(inner.identity)
-            self._price = price_of
-        elif self._max_cost is not None and self._cost(Usage(1000, 1000)) is None:
-            raise ConfigError("max_cost: the price of these calls is not known; use max_tokens or max_calls")
+        if max_cost is not None:
+            _require_price(inner.identity)
         self._ledger = ledger or Ledger()
         self._densities: tuple[float, float] | None = None
         self._schemas: dict[bytes, int] = {}
@@ -325,14 +312,9 @@ class Budgeted(Wrapper):
         return self._spending(usage)
 
     def _spending(self, usage: Usage) -> Spending:
-        return Spending(1, usage.input_tokens + usage.output_tokens, self._cost(usage) or Decimal(0))
-
-    def _cost(self, usage: Usage) -> Decimal | None:
         identity = self.inner.identity
-        if self._price is None or identity is None:
-            return None
-        cost = self._price(identity, usage)
-        return None if cost is None else Decimal(str(cost))
+        cost = price_of(identity, usage) if identity is not None and self._max_cost is not None else None
+        return Spending(1, usage.input_tokens + usage.output_tokens, Decimal(str(cost or 0)))
 
     def _size(self, request: Request) -> _Size:
         if self._max_tokens is None and self._max_cost is None:

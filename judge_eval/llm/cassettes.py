@@ -366,13 +366,15 @@ class Replay:
     the file is not a cassette. It is read at the first use.
     """
 
-    def __init__(self, path: str | Path, route: str = "", shared: list[Tape] | None = None) -> None:
+    def __init__(self, path: str | Path, route: str = "") -> None:
         self.path, self.route = Path(path), route
-        self._read = [] if shared is None else shared  # by the judges of one cassette; empty until it is read
+        self._read: list[Tape] = []  # shared by the judges of one cassette; empty until it is read
 
     def of_route(self, route: str) -> Replay:
         """Return the backend of one of several recorded judges; the cassette is read once for all."""
-        return Replay(self.path, route, self._read)
+        other = Replay(self.path, route)
+        other._read = self._read
+        return other
 
     @property
     def _tape(self) -> Tape:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
-from judge_eval.errors import ConfigError, TransientError
+from judge_eval.errors import TransientError
 from judge_eval.llm.backend import Backend, Wrapper, states
 from judge_eval.wire import Completion, Request
 
@@ -435,9 +435,6 @@ class Limited(Wrapper):
         patience: float = PATIENCE,
         total: QuotaGate | None = None,
     ) -> None:
-        for name, value in (("concurrency", concurrency), ("start", start), ("rpm", rpm), ("tpm", tpm)):
-            if value is not None and not value > 0:
-                raise ConfigError(f"{name} must be above 0, not {value}")
         super().__init__(inner)
         self._patience, self._total = patience, total
         self._words = ""  # what the server said when it last declined a call for want of capacity

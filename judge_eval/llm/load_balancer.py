@@ -42,8 +42,6 @@ class LoadBalancer:
         most: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        if not backends:
-            raise ConfigError("a fleet needs at least one server")
         judges = {
             (i.provider, i.model, i.params) if (i := backend.identity) is not None else None for backend in backends
         }

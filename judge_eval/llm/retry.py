@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.errors import CallError, ConfigError, DeniedError, FatalCallError, RefusedError, TransientError
+from judge_eval.errors import CallError, DeniedError, FatalCallError, RefusedError, TransientError
 from judge_eval.llm.backend import Backend, Wrapper, peek, states
 from judge_eval.llm.limit import PATIENCE
 from judge_eval.wire import Completion, Request
@@ -53,8 +53,6 @@ class Retried(Wrapper):
         longest: float = 30.0,
         seed: int | None = None,
     ) -> None:
-        if attempts < 1 or max_delay < 0 or base < 0 or longest < 0:
-            raise ConfigError("attempts must be at least 1; max_delay, base and longest at least 0")
         super().__init__(inner)
         self._attempts, self._max_delay = attempts, max_delay
         self._base, self._longest = base, longest
