@@ -26,7 +26,6 @@ _ON_THEIR_WAY = 64  # rows on their way behind a network, above which the next o
 _Lease = Literal["kept", "ended", "written"]
 """A lease is kept for a repair, ended here, or ended by the row that is on its way."""
 _Outcome: TypeAlias = Completion | Exception | None  # None: the call was cancelled
-_Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
 
 
 note_waiting: ContextVar[WeakMethod[Callable[[int], None]] | None] = ContextVar("judge_eval waiting", default=None)
@@ -104,7 +103,6 @@ class Cached(Wrapper):
         """Whether rows that the store refuses count here; False where another cache around it counts them."""
         self.request_id: Callable[[bytes, Completion], str] | None = None
         """What knows the server's name of the request behind a stored answer, which no row holds."""
-        self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
         self._corrupt_before = store.corrupt
         self._read_only: bool | None = None
@@ -145,9 +143,7 @@ class Cached(Wrapper):
         if key is None:
             return await self.inner.complete(request)
         loop = asyncio.get_running_loop()
-        flights = self._flights.get(loop)
-        if flights is None:
-            flights = self._flights[loop] = {}
+        flights = self._batched.queue(loop).flights
         while (flight := flights.get(key)) is not None:
             # Shielded: a cancelled follower does not cancel the call or its other followers.
             outcome = await asyncio.shield(flight)
@@ -315,6 +311,8 @@ _Claims: TypeAlias = list[tuple[bytes, "asyncio.Future[KeyClaim]"]]
 class _Queue:
     """What waits in one event loop, and the tasks that work on it."""
 
+    flights: dict[bytes, asyncio.Future[_Outcome]] = field(default_factory=dict)
+    """How the calls of a cache end that have begun, by key."""
     claims: _Claims = field(default_factory=list)
     claiming: int = 0
     rows: list[KeyedRow] = field(default_factory=list)
@@ -352,7 +350,7 @@ class Batched:
     def claim(self, key: bytes, *, replacing: bool = False) -> asyncio.Future[KeyClaim]:
         """Look a key up, and lease it if there is no row; `replacing`: even if there is one."""
         loop = asyncio.get_running_loop()
-        queue = self._queue(loop)
+        queue = self.queue(loop)
         claimed: asyncio.Future[KeyClaim] = loop.create_future()
         if replacing:
             self._start(loop, queue, self._claim_batch([(key, claimed)], replacing=True))
@@ -370,7 +368,7 @@ class Batched:
     def write(self, key: bytes, value: bytes) -> asyncio.Future[None]:
         """Hand over a row, to be written even if nobody waits; the future is done then, or on `failure`."""
         loop = asyncio.get_running_loop()
-        queue = self._queue(loop)
+        queue = self.queue(loop)
         waiter: asyncio.Future[None] = loop.create_future()
         self.waiting += 1
         queue.rows.append((key, value))
@@ -385,7 +383,7 @@ class Batched:
     async def aclose(self) -> None:
         """Write what waits, try once more what could not be written, then close the store."""
         loop = asyncio.get_running_loop()
-        queue = self._queue(loop)
+        queue = self.queue(loop)
         if queue.writer is None:
             self._write_turn(loop, queue)
         if queue.writer is not None:
@@ -404,7 +402,8 @@ class Batched:
                 await asyncio.to_thread(threads.shutdown)
             self._store.close()
 
-    def _queue(self, loop: asyncio.AbstractEventLoop) -> _Queue:
+    def queue(self, loop: asyncio.AbstractEventLoop) -> _Queue:
+        """Return what waits in an event loop."""
         queue = self._queues.get(loop)
         if queue is None:
             queue = self._queues[loop] = _Queue()

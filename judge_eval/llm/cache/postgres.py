@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -89,10 +90,8 @@ def _by_rule(url: str) -> tuple[str, ...]:
 def _location(settings: Mapping[str, Any]) -> str:
     hosts = str(settings.get("host") or "localhost").split(",")
     ports = str(settings.get("port") or "").split(",")
-    shown = []
-    for place, host in enumerate(hosts):
-        port = ports[place] if place < len(ports) else ports[-1]
-        shown.append((f"[{host}]" if ":" in host else host) + (f":{port}" if port else ""))
+    pairs = zip_longest(hosts, ports[: len(hosts)], fillvalue=ports[-1])
+    shown = [(f"[{host}]" if ":" in host else host) + (f":{port}" if port else "") for host, port in pairs]
     return f"postgresql://{','.join(shown)}/{settings.get('dbname', '')}".removesuffix("/")
 
 
@@ -152,7 +151,6 @@ class Connections:
         self._url, self._timeout, self._remarks = url, timeout, remarks
         self._address = read_database_url(url)
         self.location = self._address.location
-        self.secret = bool(self._address.secrets)
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
         self._interrupted = -math.inf  # when the process was asked to end
@@ -176,7 +174,8 @@ class Connections:
                         f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
                     ) from None
                 except driver().Error as error:
-                    if not self._may_pass(error) or time.monotonic() + wait > self._last_try(statement):
+                    last_try = min(begun + self._timeout, self._end(statement))
+                    if not self._may_pass(error) or time.monotonic() + wait > last_try:
                         detail = mask(" ".join(str(error).split()), self._address.secrets)
                         if statement.silent:
                             detail = f"the database has not answered for {time.monotonic() - begun:.0f} s"
@@ -233,10 +232,6 @@ class Connections:
         """Return when a statement is given up."""
         hurried = max(statement.begun, self._interrupted) + _HURRY if self._hurries else math.inf
         return min(statement.until, hurried)
-
-    def _last_try(self, statement: _Statement) -> float:
-        """Return until when a statement is repeated."""
-        return min(statement.begun + self._timeout, self._end(statement))
 
     def _may_pass(self, error: psycopg.Error) -> bool:
         psycopg = driver()
@@ -315,8 +310,6 @@ class PostgresStore:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
-        self.secret = self._connections.secret
-        """Whether the URL holds a password, and may not be written down."""
         self._sealer = store.Sealer.from_environment()
         self._refused: set[tuple[bytes, int]] = set()
 
@@ -401,7 +394,9 @@ class PostgresStore:
             holder = self._holder
         claims: dict[bytes, store.KeyClaim] = {}
         try:
-            self._show_alive()
+            if not self._alive:  # by its session others see that this process lives
+                self._session.run("alive", {"holder": holder})
+                self._alive = True
             values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease, "silent": _SILENT}
             name = "claim_rows" if replacing else "claim"
             for key, row, leased in self._run(name, {**values, "most": store.MOST_BYTES}):
@@ -462,12 +457,6 @@ class PostgresStore:
                 if leased:
                     self._session.run("alive", {"holder": holder})
                     self._session.run("renew", [self.lease, leased, holder])
-
-    def _show_alive(self) -> None:
-        """Open the session by which others see that this process lives."""
-        if not self._alive:
-            self._session.run("alive", {"holder": self._holder})
-            self._alive = True
 
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
