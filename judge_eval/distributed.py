@@ -20,9 +20,8 @@ from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import import_extra
 from judge_eval.judges import Judge
-from judge_eval.llm.budget import Counts
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import Stack
+from judge_eval.llm.stack import Counts, Stack
 from judge_eval.runs.folder.journal import encode
 from judge_eval.runs.judging.session import results_of
 from judge_eval.schema import Trace

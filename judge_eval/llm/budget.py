@@ -1,12 +1,12 @@
-"""Counts what completions take, and keeps it within a budget."""
+"""Says what completions cost, and keeps what they take within a budget."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import importlib.util
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,83 +18,6 @@ from judge_eval.errors import BudgetError, CallError, ConfigError, FatalCallErro
 from judge_eval.llm.backend import Backend, Identity, Wrapper
 from judge_eval.providers import built_in
 from judge_eval.wire import Completion, Message, Request, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a stack has done up to a moment."""
-
-    calls: int = 0
-    """Completions that were paid for."""
-    hits: int = 0
-    """Requests answered without a call."""
-    usage: Usage = field(default_factory=Usage)
-    retries: Mapping[str, int] = field(default_factory=dict)
-    """Attempts that were repeated, by what had gone wrong."""
-    dropped: tuple[str, ...] = ()
-    """What was left out of requests because the server does not take it."""
-    cache: Mapping[str, int] = field(default_factory=dict)
-    """Oddities of the cache: rows `refused`, and answers paid for `beside` those of another process."""
-    lost: int = 0
-    """The most calls that workers which died had begun and that are not among `calls`."""
-    parts: Mapping[str, Counts] = field(default_factory=dict)
-    """What each of several models or workers has done."""
-
-    @classmethod
-    def total(cls, parts: Mapping[str, Counts]) -> Counts:
-        """Add up the counts of several."""
-        each = list(parts.values())
-        return cls(
-            sum(counts.calls for counts in each),
-            sum(counts.hits for counts in each),
-            sum((counts.usage for counts in each), Usage()),
-            sum((Counter(counts.retries) for counts in each), Counter()),
-            tuple(sorted({name for counts in each for name in counts.dropped})),
-            sum((Counter(counts.cache) for counts in each), Counter()),
-            sum(counts.lost for counts in each),
-            parts,
-        )
-
-    def since(self, start: Counts) -> Counts:
-        """Return what came after `start`."""
-        return Counts(
-            self.calls - start.calls,
-            self.hits - start.hits,
-            self.usage - start.usage,
-            Counter(self.retries) - Counter(start.retries) if self.retries else {},
-            self.dropped,
-            Counter(self.cache) - Counter(start.cache) if self.cache else {},
-            self.lost - start.lost,
-        )
-
-
-class UsageCounter(Wrapper):
-    """Counts what was paid for: every completion that arrived, readable or not."""
-
-    def __init__(self, inner: Backend) -> None:
-        super().__init__(inner)
-        self.calls = 0
-        self.usage = Usage()
-        self.dropped: set[str] = set()
-        """What was left out of requests because the server does not take it."""
-        self.in_flight = 0
-        """Requests that have begun and not ended."""
-        self.on_begin: list[Callable[[], None]] = []
-        """Called before each request."""
-
-    async def complete(self, request: Request) -> Completion:
-        """Ask, and count what came."""
-        for begin in self.on_begin:
-            begin()
-        self.in_flight += 1
-        try:
-            completion = await self.inner.complete(request)
-        finally:
-            self.in_flight -= 1
-        self.calls += 1
-        self.usage += completion.usage
-        self.dropped.update(completion.dropped)
-        return completion
 
 
 def price_of(identity: Identity, usage: Usage) -> float | None:

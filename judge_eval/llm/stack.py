@@ -1,15 +1,16 @@
-"""The one place where backends are stacked around each other."""
+"""The one place where backends are stacked around each other, with the counts of what they did."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.llm.backend import Backend, Identity, Wrapper, peek, states
-from judge_eval.llm.budget import Budgeted, Counts, Ledger, UsageCounter, price_of
+from judge_eval.llm.budget import Budgeted, Ledger, price_of
 from judge_eval.llm.cache.cached import CacheCounts, Cached
 from judge_eval.llm.cache.disk import DiskStore, secret_beside
 from judge_eval.llm.cache.postgres import PostgresStore
@@ -27,6 +28,83 @@ from judge_eval.safe_text import is_address, refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.trust import user_config
 from judge_eval.wire import Completion, Request, Usage, with_secret_fences
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a stack has done up to a moment."""
+
+    calls: int = 0
+    """Completions that were paid for."""
+    hits: int = 0
+    """Requests answered without a call."""
+    usage: Usage = field(default_factory=Usage)
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """Attempts that were repeated, by what had gone wrong."""
+    dropped: tuple[str, ...] = ()
+    """What was left out of requests because the server does not take it."""
+    cache: Mapping[str, int] = field(default_factory=dict)
+    """Oddities of the cache: rows `refused`, and answers paid for `beside` those of another process."""
+    lost: int = 0
+    """The most calls that workers which died had begun and that are not among `calls`."""
+    parts: Mapping[str, Counts] = field(default_factory=dict)
+    """What each of several models or workers has done."""
+
+    @classmethod
+    def total(cls, parts: Mapping[str, Counts]) -> Counts:
+        """Add up the counts of several."""
+        each = list(parts.values())
+        return cls(
+            sum(counts.calls for counts in each),
+            sum(counts.hits for counts in each),
+            sum((counts.usage for counts in each), Usage()),
+            sum((Counter(counts.retries) for counts in each), Counter()),
+            tuple(sorted({name for counts in each for name in counts.dropped})),
+            sum((Counter(counts.cache) for counts in each), Counter()),
+            sum(counts.lost for counts in each),
+            parts,
+        )
+
+    def since(self, start: Counts) -> Counts:
+        """Return what came after `start`."""
+        return Counts(
+            self.calls - start.calls,
+            self.hits - start.hits,
+            self.usage - start.usage,
+            Counter(self.retries) - Counter(start.retries) if self.retries else {},
+            self.dropped,
+            Counter(self.cache) - Counter(start.cache) if self.cache else {},
+            self.lost - start.lost,
+        )
+
+
+class UsageCounter(Wrapper):
+    """Counts what was paid for: every completion that arrived, readable or not."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.calls = 0
+        self.usage = Usage()
+        self.dropped: set[str] = set()
+        """What was left out of requests because the server does not take it."""
+        self.in_flight = 0
+        """Requests that have begun and not ended."""
+        self.on_begin: list[Callable[[], None]] = []
+        """Called before each request."""
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask, and count what came."""
+        for begin in self.on_begin:
+            begin()
+        self.in_flight += 1
+        try:
+            completion = await self.inner.complete(request)
+        finally:
+            self.in_flight -= 1
+        self.calls += 1
+        self.usage += completion.usage
+        self.dropped.update(completion.dropped)
+        return completion
 
 
 @dataclass
