@@ -67,14 +67,13 @@ class Traced(Wrapper):
         span.set_attribute("gen_ai.response.finish_reasons", [finish])
         span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
         span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
-        if completion.model:
-            span.set_attribute("gen_ai.response.model", completion.model)
-        if completion.request_id:
-            span.set_attribute("judge_eval.request.id", completion.request_id)
-        if usage.cached_tokens:
-            span.set_attribute("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens)
-        if usage.reasoning_tokens:
-            span.set_attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
+        known = {
+            "gen_ai.response.model": completion.model,
+            "judge_eval.request.id": completion.request_id,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+            "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        }
+        span.set_attributes({name: value for name, value in known.items() if value})
         if self._content:
             message = {"role": "assistant", "parts": [_text(completion.written)], "finish_reason": finish}
             span.set_attribute("gen_ai.output.messages", json.dumps([message]))

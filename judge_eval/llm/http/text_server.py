@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from judge_eval.errors import ConfigError, DeniedError, RefusedError
 from judge_eval.files import replacing
-from judge_eval.foreign import read_json
+from judge_eval.foreign import read_json, within
 from judge_eval.llm.http import client
 from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.capabilities import BOUNDS, LEFT_OUT, ROUTE, STREAM, Capabilities, Objection
@@ -49,9 +49,7 @@ class LearnedForm:
     def noted(self) -> tuple[tuple[str, ...], str]:
         """Return what the file says, with its date; nothing if it is old or not readable."""
         entry = read_learned(self.folder).get(self.name)
-        if not isinstance(entry, dict):
-            return (), ""
-        names, day = entry.get("unsupported"), entry.get("date")
+        names, day = within(entry, "unsupported"), within(entry, "date")
         with suppress(TypeError, ValueError):
             if datetime.now(UTC).date() - date.fromisoformat(day or "") <= KEPT_FOR:
                 return tuple(name for name in names or () if name in LEFT_OUT), str(day)
