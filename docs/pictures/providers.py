@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judge_eval.providers import ProviderEntry, built_in, unserved
+from judge_eval.providers import ProviderEntry, built_in, package_tables
 
 PAGE = Path(__file__).parents[1] / "providers.md"
 RULE = "| provider | address | key | never sent | notes |\n|---|---|---|---|---|\n"
@@ -34,7 +34,7 @@ def page() -> str:
     """Return the page, its table made anew."""
     text = PAGE.read_text(encoding="utf-8")
     head = text[: text.index(RULE) + len(RULE)]
-    unknown = [f"- `{name}`: {said}." for name, said in unserved().items()]
+    unknown = [f"- `{name}`: {said}." for name, said in package_tables()["instead"].items()]
     return "\n".join((head + "\n".join(map(row, built_in().values())), "", "Names without a block:", "", *unknown, ""))
 
 

@@ -67,7 +67,7 @@ class Traced(Wrapper):
         span.set_attribute("gen_ai.response.finish_reasons", [finish])
         span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
         span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
-        known = {
+        known: dict[str, str | int] = {
             "gen_ai.response.model": completion.model,
             "judge_eval.request.id": completion.request_id,
             "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,

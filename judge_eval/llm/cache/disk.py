@@ -131,7 +131,8 @@ class DiskStore:
         if not wait and self._connection is None:
             raise store.BusyError(f"{self._path}: not open yet")
         now = time.time()
-        rows = [(key, now, now, _INLINE, self._sealer.seal(key, value)) for key, value in items]
+        # Sealed within the transaction, once it has begun, so that a fault undoes it.
+        rows = ((key, now, now, _INLINE, self._sealer.seal(key, value)) for key, value in items)
         self._run(_PUT, rows, write=True, wait=wait)
         self._leases.release([key for key, _ in items])
         self._sync_soon()
@@ -204,7 +205,7 @@ class DiskStore:
             self._leases.forget()
         self._lock.release()
 
-    def _run(self, statement: str, values: Sequence[Any] = (), *, write: bool = False, wait: bool = True) -> list[Any]:
+    def _run(self, statement: str, values: Any = (), *, write: bool = False, wait: bool = True) -> list[Any]:
         """Return the rows of a statement, waiting for another process up to the timeout; none without a database.
 
         With `write` it is executed for each of the values, all or none, and the database is made if there is none.
@@ -219,7 +220,7 @@ class DiskStore:
                     raise
             time.sleep(_PAUSE)
 
-    def _run_now(self, statement: str, values: Sequence[Any], write: bool) -> list[Any]:
+    def _run_now(self, statement: str, values: Any, write: bool) -> list[Any]:
         try:
             con = self._open(make=write)
             if con is None or not write:

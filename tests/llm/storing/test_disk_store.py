@@ -17,8 +17,7 @@ import pytest
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache import disk
 from judge_eval.llm.cache.cached import Cached
-from judge_eval.llm.cache.database import DB
-from judge_eval.llm.cache.disk import DiskStore
+from judge_eval.llm.cache.disk import DB, DiskStore
 from judge_eval.llm.cache.store import BusyError, Store
 from tests.support.cache_doubles import Counting, ask, take_lease
 from tests.support.diskrows import child, key
