@@ -1,13 +1,14 @@
 """What a reader should know of a result: its kind with figures, of which views make a sentence."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from judge_eval.record import PlainObject, Record
-from judge_eval.runs.folder.describing import JudgeDifference
-from judge_eval.runs.folder.records import SliceBy, Tally
+from judge_eval.registry import parts_of, stated_of
+from judge_eval.runs.folder.describing import JudgeDifference, as_judged, backends_by_route
+from judge_eval.runs.folder.records import Manifest, SliceBy, Tally
 from judge_eval.runs.scoring.slices import SliceFigure
 
 NoteKind = Literal[
@@ -23,9 +24,16 @@ NoteKind = Literal[
     # of a correction
     "empty traces", "every look", "failed traces", "metrics of claims", "no expected value", "partly labelled",
     "split labels", "unlabelled chunks",
+    # of a metric that is not corrected (`judge_eval.study.refusals`)
+    "too few whole traces", "only whole traces", "some probabilities", "some chunk probabilities",
+    "unequal chances", "no limits", "too few clusters", "too few chunk clusters", "rank without label",
+    # of a corrected figure (`judge_eval.stats.correction.Doubt`)
+    "no better than chance", "low youden", "clipped", "few labels", "few labelled clusters", "few labelled chunks",
     # of a probe
     "failed cases", "inverted", "no conversation", "no reference read", "not distinguished",
-    # of an error's message, or read from JSON with sentences
+    # of a judge whose threshold nobody has calibrated
+    "token without probability", "graded token", "yes or no token", "uncalibrated model",
+    # read from JSON with sentences
     "in words",
 ]  # fmt: skip
 MOST_NAMED = 3
@@ -46,6 +54,9 @@ class Note(Record):
     """How many there are of what the kind names."""
     other: int = _only_if_set(0)
     """A second count: of how many, or how many on the other side."""
+    least: int = _only_if_set(0)
+    """How many there should be."""
+    value: float | None = _only_if_set(None)
     names: tuple[str, ...] = _only_if_set(())
     """Of what: a run, metrics, some of the traces."""
     differs: JudgeDifference | None = _only_if_set(None)
@@ -80,3 +91,29 @@ def without_claims(kind: NoteKind, undefined: Mapping[str, int], candidate: int 
         for count, names in sorted(by_count.items())
         if count
     ]
+
+
+def uncalibrated(m: Manifest) -> Iterator[Note]:
+    """Note each judge whose threshold nobody has calibrated."""
+    judged = as_judged(m)
+    if "calibration" in m.judge or "calibration" in judged.judge:
+        return
+    if any(judge.get("contract") == "verdict" for judge in (judged.judge, *parts_of(judged.judge))):
+        yield _of_single_tokens(judged)
+    backend = judged.backend
+    model = f"{backend.get('provider')}/{backend.get('model')}"
+    # What a server's models give is not looked up.
+    if not backend.get("base_url") and stated_of(model).uncalibrated:
+        params = backend.get("params")
+        score = "cosine" if isinstance(params, dict) and "pooling" in params else "probability"
+        yield Note(kind="uncalibrated model", names=(model, score))
+
+
+def _of_single_tokens(m: Manifest) -> Note:
+    params = [backend.get("params") for backend in backends_by_route(m.backend).values()]
+    if "logprobs" in m.tally.dropped or not any(isinstance(each, dict) and "logprobs" in each for each in params):
+        return Note(kind="token without probability")
+    scale = m.judge.get("scale")
+    if isinstance(scale, dict) and scale.get("maximum") != 1:
+        return Note(kind="graded token", names=(str(scale.get("relevant")),))
+    return Note(kind="yes or no token")

@@ -141,6 +141,21 @@ def test_no_signature_is_long(trees: dict[Path, ast.Module]) -> None:
     assert not long
 
 
+def test_records_hold_no_sentences(trees: dict[Path, ast.Module]) -> None:
+    """What a record warns of or notes is data, of which a view makes a sentence."""
+    fields = [
+        (path.name, node.name, ast.unparse(each.target), ast.unparse(each.annotation))
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+    ]
+    said = [field for field in fields if field[2] in {"warnings", "notes", "doubts"}]
+    assert ("correction.py", "CorrectedMean", "warnings", "tuple[Doubt, ...]") in said
+    assert [field for field in said if re.search(r"\bstr\b", field[3])] == []
+
+
 def test_every_module_says_what_it_is_for(trees: dict[Path, ast.Module]) -> None:
     """Every module begins with a docstring whose first line is one sentence."""
     for path, tree in trees.items():

@@ -11,7 +11,7 @@ import numpy as np
 
 from judge_eval.settings import ValueLimits
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums
-from judge_eval.stats.correction import FEW_LABELS, CorrectedMean
+from judge_eval.stats.correction import FEW_LABELS, CorrectedMean, Doubt, LabelError
 from judge_eval.stats.distributions import t_ppf
 from judge_eval.stats.figure import Interval
 
@@ -63,13 +63,11 @@ def chunk_mean(
         codes, groups = group_codes(clusters, base.size)
         influence, units = group_sums(influence, codes, groups), int(np.unique(codes[labels.trace]).size)
     if units < 3:
-        raise ValueError(f"labelled chunks of three traces (clusters) are needed, got {units}")
+        raise LabelError("too few chunk clusters", units)
     error = math.sqrt(float(influence @ influence) * influence.size / max(influence.size - 1, 1))
     half = t_ppf((1 + level) / 2, units - 1) * math.sqrt(units / (units - 2)) * error
     made = Interval(value - half, value + half, level, METHOD)
-    warnings: tuple[str, ...] = ()
-    if units < FEW_LABELS:
-        warnings = (f"chunks of only {traces} traces are labelled: below {FEW_LABELS} the interval may be short",)
+    few = Doubt("few labelled chunks", count=traces, other=units, least=FEW_LABELS)
     return CorrectedMean(
         value=value,
         interval=made if limits is None else made.within(*limits),
@@ -80,7 +78,7 @@ def chunk_mean(
         effective_n=None,
         judge_only=float(base.mean()),
         labels_only=value,
-        warnings=warnings,
+        warnings=() if units >= FEW_LABELS else (few,),
     )
 
 
@@ -98,16 +96,8 @@ def chunk_weights(rank: Ints, labelled: Ints, chances: Floats | None = None) -> 
     there = np.bincount(rank)
     sums = np.bincount(rank[labelled], weights=share, minlength=there.size)
     if (bare := np.flatnonzero((there > 0) & (sums == 0))).size:
-        raise bare_rank(int(bare[0]))
+        raise LabelError("rank without label", int(bare[0]) + 1)
     return share * (there / np.maximum(sums, 1e-300))[rank[labelled]]
-
-
-def bare_rank(rank: int) -> ValueError:
-    """Make the error of a rank, from 0, that a metric reads and of which no chunk is labelled."""
-    return ValueError(
-        f"no chunk at rank {rank + 1} is labelled, and the metric reads it; label chunks at all of its "
-        "ranks, or take a smaller cutoff"
-    )
 
 
 def expected_by_verdict(cells: Ints, labelled: Ints, values: Floats, weight: Floats) -> Floats:

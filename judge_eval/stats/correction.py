@@ -1,8 +1,11 @@
 """A judge's mean corrected by a labelled sample."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +19,53 @@ from judge_eval.stats.sampling import Sample
 
 LOW_YOUDEN = 0.3
 """Below this sensitivity + specificity - 1 a Rogan-Gladen estimate carries a warning."""
+DoubtKind = Literal[
+    "no better than chance", "low youden", "clipped", "few labels", "few labelled clusters", "few labelled chunks"
+]
+
+
+LabelFault = Literal["too few clusters", "too few chunk clusters", "rank without label"]
+LABEL_FAULTS: dict[LabelFault, str] = {
+    "too few clusters": "three labelled clusters are needed, got {count}",
+    "too few chunk clusters": "labelled chunks of three traces (clusters) are needed, got {count}",
+    "rank without label": (
+        "no chunk at rank {count} is labelled, and the metric reads it; label chunks at all of its ranks, or take a "
+        "smaller cutoff"
+    ),
+}
+
+
+class LabelError(ValueError):
+    """Labels that no mean can be corrected by."""
+
+    def __init__(self, kind: LabelFault, count: int) -> None:
+        super().__init__(LABEL_FAULTS[kind].format(count=count))
+        self.kind, self.count = kind, count
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What makes a corrected figure doubtful."""
+
+    kind: DoubtKind
+    value: float | None = None
+    """Of `low youden` sensitivity + specificity - 1 to two digits, of `clipped` the estimate before it was to four."""
+    count: int = 0
+    """How many traces are labelled."""
+    other: int = 0
+    """In how many clusters."""
+    least: int = 0
+    """How many labelled traces or clusters there should be."""
+
+    __pydantic_config__ = CLOSED
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: Callable[[object], Any]) -> dict[str, Any]:
+        def write(doubt: Doubt, fields: Callable[[object], Any], info: Any) -> Any:
+            return (info.context or {}).get("note", fields)(doubt)
+
+        written = {"type": "function-wrap", "function": write, "info_arg": True}
+        return {**handler(source), "serialization": written}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +79,7 @@ class CorrectedRate:
     """The uncorrected rate of chunks that the judge calls relevant."""
     sensitivity: float
     specificity: float
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Doubt, ...] = ()
 
     __pydantic_config__ = CLOSED
 
@@ -73,8 +123,7 @@ def rogan_gladen(
     rate, hit, false = float(z.mean()), float(judge[positive].mean()), float(judge[negative].mean())
     youden = hit - false
     if youden <= 1e-12:
-        note = "sensitivity + specificity is not above 1: the judge is no better than chance"
-        return CorrectedRate(None, None, rate, hit, 1 - false, (note,))
+        return CorrectedRate(None, None, rate, hit, 1 - false, (Doubt("no better than chance"),))
     raw = (rate - false) / youden
     # Each chunk's influence on the estimate; the sums by trace give a variance robust to clusters.
     influence = np.concatenate([(z - rate) / z.size, np.zeros(judge.size)]) / youden
@@ -87,9 +136,9 @@ def rogan_gladen(
     low, value, high = (min(1.0, max(0.0, each)) for each in (raw - half, raw, raw + half))
     warnings = []
     if youden < LOW_YOUDEN:
-        warnings.append(f"sensitivity + specificity - 1 is only {youden:.2g}: small errors in it move this a lot")
+        warnings.append(Doubt("low youden", float(f"{youden:.2g}")))
     if not 0 <= raw <= 1:
-        warnings.append(f"the estimate was {raw:.4g} before clipping: the labelled chunks may differ from the others")
+        warnings.append(Doubt("clipped", float(f"{raw:.4g}")))
     method = "delta normal" if traces is None else "delta normal by trace"
     return CorrectedRate(value, Interval(low, high, level, method), rate, hit, 1 - false, tuple(warnings))
 
@@ -127,7 +176,7 @@ class CorrectedMean:
     """The uncorrected mean of all predictions, for comparison."""
     labels_only: float
     """The mean of the labels alone, for comparison."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Doubt, ...] = ()
 
     __pydantic_config__ = CLOSED
 
@@ -184,7 +233,7 @@ def ppi_mean(
     alone = np.concatenate([(y - y.mean()) / y.size, np.zeros(q.size)])
     variance, units = _clustered(influence, clusters, y.size)
     if units < 3:
-        raise ValueError(f"three labelled clusters are needed, got {units}")
+        raise LabelError("too few clusters", units)
     value, error = power * float(q.mean()) + float(rest.mean()), math.sqrt(variance)
     quantile = t_ppf((1 + level) / 2, units - 1) * math.sqrt(units / (units - 2))
     made = Interval(
@@ -324,12 +373,7 @@ def _interval(
     return Interval(*ends, made.level, made.method.removesuffix(" t") + " gaffke").within(*limits)
 
 
-def _few(labels: int, units: int, limits: ValueLimits | None) -> tuple[str, ...]:
+def _few(labels: int, units: int, limits: ValueLimits | None) -> tuple[Doubt, ...]:
     least = FEW_LABELS if limits is None or None in limits else LEAST_LABELS
-    if units >= least:
-        return ()
-    clusters = "" if units == labels else f" in {units} clusters"
-    return (
-        f"only {labels} labelled traces{clusters}: below {least} the interval is a little too short "
-        "where most values are near an end",
-    )
+    kind: DoubtKind = "few labels" if units == labels else "few labelled clusters"
+    return () if units >= least else (Doubt(kind, count=labels, other=units, least=least),)

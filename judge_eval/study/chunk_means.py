@@ -17,13 +17,14 @@ from judge_eval.stats._arrays import Floats, Ints, group_sums
 from judge_eval.stats.chunk_correction import (
     ChunkLabels,
     RelevanceModel,
-    bare_rank,
     beside_labels_alone,
     chunk_mean,
     chunk_weights,
     expected_by_verdict,
 )
+from judge_eval.stats.correction import LabelError
 from judge_eval.study.matching import label_scale
+from judge_eval.study.refusals import NotCorrectedError
 from judge_eval.study.systems import JudgedRun
 
 FAILED = -1
@@ -84,7 +85,7 @@ class ChunkSample:
         if chances is None:
             weight = chunk_weights(ranks, labelled, _complete(traces, "probability"))
         elif ranks.max(initial=0) > (deepest := max(drawn)):  # no chunk below had a chance
-            raise bare_rank(deepest + 1)
+            raise LabelError("rank without label", deepest + 2)
         else:
             weight = len(drawn) / chances / len(chances)
         lengths = np.array([len(each.chunks) for each in run.traces], dtype=np.int64)
@@ -105,7 +106,7 @@ def _complete(chances: Sequence[float | None], name: str) -> Floats | None:
     if not known:
         return None
     if len(known) < len(chances):
-        raise DataError(f"{len(known)} of {len(chances)} labelled chunks have a `{name}`; add it to all or to none")
+        raise NotCorrectedError("some chunk probabilities", name, len(known), len(chances))
     return np.array(known)
 
 
@@ -121,21 +122,13 @@ def mean_of_chunks(
 ) -> tuple[CorrectedMean, int]:
     """Estimate the mean of a metric (see `uses_chunks`) from labels of single chunks and all verdicts.
 
-    Args:
-        run: The run.
-        labels: Without a `chunk_probability` every chunk of a rank is taken to have had the same chance to be labelled,
-            given its trace's.
-        metric: Its name.
-        judge: By trace its value under the judge's verdicts; a failed one counts as one more thing that it can say.
-        human: By trace that is labelled in full its value.
-        threshold: The least label that counts as relevant.
-        alone: Whether to tell also what the labels say without the judge, which doubles the time.
-
-    Returns:
-        The mean, and how many labelled chunks it rests on.
+    Without a `chunk_probability` every chunk of a rank is taken to have had the same chance to be labelled, given its
+    trace's. `judge` and `human` are the metric's values by trace; a failed verdict counts as one more thing that a
+    judge can say. Returns also how many labelled chunks the mean rests on. `alone` tells also what the labels say
+    without the judge, which doubles the time.
 
     Raises:
-        DataError: They are too few.
+        DataError: There are too few labels.
     """
     parsed, scale = parse_metric(metric), label_scale(labels, run.scale, threshold)
     there = [value for value in judge.values() if value is not None]
@@ -152,6 +145,8 @@ def mean_of_chunks(
         if not alone:
             return means[0], count
         made = beside_labels_alone(means[0], means[1], count, sum(there) / max(len(there), 1))
+    except LabelError as error:
+        raise NotCorrectedError(error.kind, metric, error.count) from None
     except ValueError as error:
         raise DataError(f"{metric}: cannot correct: {error}") from None
     if len(set(labels.chunk_chances.values())) > 1:  # chances went by the verdicts: there is no choice without a judge

@@ -11,7 +11,7 @@ import numpy as np
 from judge_eval.data.labels import DECIDE, Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import parse_metric
-from judge_eval.note import Note
+from judge_eval.note import Note, NoteKind
 from judge_eval.record import Record
 from judge_eval.runs.columns.verdict_table import VerdictTable, verdict_table
 from judge_eval.runs.folder.run import Run
@@ -21,10 +21,12 @@ from judge_eval.safe_text import counted
 from judge_eval.settings import ends
 from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
+from judge_eval.stats.correction import LabelError
 from judge_eval.stats.figure import Interval, named_fields
 from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.chunk_means import mean_of_chunks, uses_chunks
 from judge_eval.study.matching import match_labels
+from judge_eval.study.refusals import NotCorrectedError
 from judge_eval.study.systems import JudgedRun, metric_both_ways
 
 
@@ -120,13 +122,11 @@ def _between(low: CorrectedMean | CorrectedRate, high: CorrectedMean | Corrected
     """Return what lies between two estimates: figures halfway, an interval that holds both, and all warnings."""
     middles = {name: (getattr(low, name) + getattr(high, name)) / 2 for name in names}
     warnings = tuple(dict.fromkeys((*low.warnings, *high.warnings)))
-    return {**middles, "interval": _hull(low.interval, high.interval), "warnings": warnings}
-
-
-def _hull(first: Interval | None, other: Interval | None) -> Interval | None:
-    if first is None or other is None:
-        return None
-    return Interval(min(first.low, other.low), max(first.high, other.high), first.level, first.method)
+    first, other = low.interval, high.interval
+    both = None
+    if first is not None and other is not None:
+        both = Interval(min(first.low, other.low), max(first.high, other.high), first.level, first.method)
+    return {**middles, "interval": both, "warnings": warnings}
 
 
 def _correct_settled(
@@ -135,7 +135,7 @@ def _correct_settled(
     """Correct with labels that settle each chunk."""
     means: dict[str, Corrected] = {}
     notes: list[Note] = []
-    refused: list[DataError] = []
+    refused: list[NotCorrectedError] = []
     table = verdict_table(run)  # checks the file as it reads it
     judged = JudgedRun.of(run)
     if empty := sum(not trace.chunks for trace in judged.traces):
@@ -163,11 +163,11 @@ def _correct_settled(
                 corrected, left_out = mean_by_traces(judged, judge, human, labels, metric)
                 if sequential:
                     corrected = replace(corrected, interval=_at_every_look(judge, human, labels, metric))
-        except DataError as error:
+        except NotCorrectedError as refusal:
             if by_name or not partly:
                 raise
-            refused.append(error)
-            notes.append(Note(kind="in words", names=(str(error),)))
+            refused.append(refusal)
+            notes.append(refusal.note)
             continue
         span = corrected.interval
         method = "" if span is None else span.method
@@ -200,15 +200,11 @@ def mean_by_traces(
     labelled = [trace for trace in order if trace in human and trace not in empty]
     full = len(there) - len(empty)
     if len(labelled) < 3 or len(labelled) == full:
-        single = "" if uses_chunks(metric) else f"; labels of single chunks do not help {metric}, label whole traces"
-        raise DataError(
-            f"{metric}: {len(labelled)} of {full} judged traces are labelled in full; a correction needs "
-            "at least 3 labelled and at least 1 unlabelled trace (if all are labelled, use the labels alone)" + single
-        )
+        kind: NoteKind = "too few whole traces" if uses_chunks(metric) else "only whole traces"
+        raise NotCorrectedError(kind, metric, len(labelled), full)
     chances = [labels.chances[trace] for trace in labelled if trace in labels.chances]
     if chances and len(chances) < len(labelled):
-        few = f"{len(chances)} of {len(labelled)} labelled traces have a `probability`"
-        raise DataError(f"{metric}: {few}; add it to all or to none")
+        raise NotCorrectedError("some probabilities", metric, len(chances), len(labelled))
     groups = fill_clusters([clusters[trace] for trace in order])
     left_out, limits = len(judge) - len(there), limits_of(metric, list(there.values()), list(human.values()))
     try:
@@ -223,6 +219,8 @@ def mean_by_traces(
         p = [there[trace] for trace in order]
         y = [human[trace] for trace in labelled]
         return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits), left_out
+    except LabelError as error:
+        raise NotCorrectedError(error.kind, metric, error.count) from None
     except ValueError as error:
         raise DataError(f"{metric}: cannot correct: {error}") from None
 
@@ -230,10 +228,10 @@ def mean_by_traces(
 def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str) -> Interval:
     """Return the last of the intervals that hold at every look, on the metric's own range."""
     if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
-        raise DataError(f"{option('sequential')} needs whole traces that were drawn with the same chance")
+        raise NotCorrectedError("unequal chances", metric)
     least, greatest = ends(parse_metric(metric).limits)
     if not np.isfinite(span := greatest - least):
-        raise DataError(f"{metric}: {option('sequential')} needs a metric between two limits")
+        raise NotCorrectedError("no limits", metric)
     names = [trace for trace in dict.fromkeys(trace for trace, _ in labels.grades) if trace in human]
     every = {trace: (value - least) / span for trace, value in judge.items() if value is not None}
     names = [trace for trace in names if trace in every]

@@ -12,7 +12,7 @@ from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges.judge import judge_in_words
-from judge_eval.note import Note
+from judge_eval.note import Note, uncalibrated
 from judge_eval.registry import kind_of_record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
@@ -22,7 +22,6 @@ from judge_eval.schema import Chunk, Outcome, Trace, Verdict
 from judge_eval.stats import Figure, mean_interval, proportion_interval
 from judge_eval.study.probe_report import Assurance, Example, ProbeReport, ProbeResult
 from judge_eval.trials.cases import IN_CONVERSATION, PROBES, Case, build_cases, gold_case
-from judge_eval.views.run_remarks import remarks_of
 
 Sourced = tuple[str, Verdict]
 """The trace a case was made from, and a verdict on it."""
@@ -56,55 +55,50 @@ def tally(
 ) -> ProbeResult:
     """Count how often the judge was fooled."""
     probe = PROBES[name]
-    by_trace: dict[str, list[bool]] = {}
-    variants: dict[str, Counter[bool]] = {}
+    failed = rejected = 0
+    seen = list[tuple[Case, list[Verdict], bool]]()
     flips: dict[str, bool] = {}
-    positives = noticed = able = failed = rejected = 0
-    judgments: list[Sourced] = []
     examples: list[Example] = []
     for case in cases:
-        result = judged[case.trace.id]
-        if any(o.kind == "no_verdict" for o in result.outcomes):
-            failed += 1
-            continue
-        verdicts = [o for o in result.outcomes if o.kind == "verdict"]
+        outcomes = judged[case.trace.id].outcomes
+        verdicts = [o for o in outcomes if o.kind == "verdict"]
         before = _before(case, judged, base)
-        changed = [
-            (old, new)
-            for old, new in zip(before, verdicts, strict=True)
-            if old is not None and old.relevant != new.relevant
-        ]
-        if None in before and probe.expect in ("unchanged", "refuted"):
+        if len(verdicts) < len(outcomes) or (None in before and probe.expect in ("unchanged", "refuted")):
             failed += 1
             continue
+        pairs = zip(before, verdicts, strict=True)
+        changed = [(old, new) for old, new in pairs if old is not None and old.relevant != new.relevant]
         if probe.expect == "refuted":  # a sound judge changes each of its verdicts: no flip is a fault
             if not all(old is not None and old.relevant for old in before):
                 rejected += 1
                 continue
         elif None not in before:
             flips[case.source] = flips.get(case.source, False) or bool(changed)
-        accepted = [v for v in verdicts if v.relevant]
+        accepted = [place for place, v in enumerate(verdicts) if v.relevant]
         fooled = bool(changed) if probe.expect == "unchanged" else bool(accepted)
-        positives += len(accepted)
-        judgments += [(case.source, v) for v in verdicts]
-        noticed += any(v.instruction_in_chunk for v in verdicts)
-        able += any(v.reason is not None for v in verdicts)  # who gives no reasons reports nothing
-        by_trace.setdefault(case.source, []).append(fooled)
-        if case.variant:
-            variants.setdefault(case.variant, Counter())[fooled] += 1
+        seen.append((case, verdicts, fooled))
         if fooled and len(examples) < EXAMPLES:
-            first = next(place for place, v in enumerate(verdicts) if v.relevant) if accepted else 0
+            first = accepted[0] if accepted else 0
             old, new = changed[0] if changed else (before[first], verdicts[first])
             examples.append(_example(case, old, new))
-    fooled_traces = sum(any(row) for row in by_trace.values())
+    traces = {case.source for case, _, _ in seen}
+    fooled_traces = len({case.source for case, _, fooled in seen if fooled})
+    variants: dict[str, Counter[bool]] = {}
+    for case, _, fooled in seen:
+        if case.variant:
+            variants.setdefault(case.variant, Counter())[fooled] += 1
+    # Who gives no reasons reports no instruction.
+    able = sum(any(v.reason is not None for v in verdicts) for _, verdicts, _ in seen)
+    noticed = sum(any(v.instruction_in_chunk for v in verdicts) for _, verdicts, _ in seen)
+    judgments: list[Sourced] = [(case.source, v) for case, verdicts, _ in seen for v in verdicts]
     irrelevant = probe.expect in ("irrelevant", "refuted")
     return ProbeResult(
         probe=name,
         text=probe.text,
-        n=len(by_trace),
+        n=len(traces),
         fooled=fooled_traces,
-        rate=proportion_interval(fooled_traces, len(by_trace)),
-        false_positives=positives if irrelevant else None,
+        rate=proportion_interval(fooled_traces, len(traces)),
+        false_positives=sum(v.relevant for _, v in judgments) if irrelevant else None,
         chunks=len(judgments) if irrelevant else None,
         flips=sum(flips.values()) if flips else None,
         flip_rate=proportion_interval(sum(flips.values()), len(flips)) if flips else None,
@@ -175,34 +169,22 @@ class Prober:
         self._calls = 0
         run = self._judge(traces)
         base = {r.trace_id: r for r in run.results}
-        remarks = remarks_of(run.manifest)
-        doubts = [Note(kind="in words", names=(each.text,)) for each in remarks if each.about == "uncalibrated"]
+        doubts = list(uncalibrated(run.manifest))
         listwise = kind_of_record(self.evaluator.chosen_judge.describe()).shows_list
         stated = self.evaluator.chosen_judge.needs
         requested = list(self.probes or PROBES)
         left_out = [name for name in requested if PROBES[name].expect == "refuted" and not stated]
         talks = any(trace.history for trace in traces)
-        names = [
-            n
-            for n in requested
-            if n not in left_out and (n != "order" or listwise) and (n not in IN_CONVERSATION or talks)
-        ]
+        impossible = {*left_out, *(() if listwise else ("order",)), *(() if talks else IN_CONVERSATION)}
+        names = [name for name in requested if name not in impossible]
         warnings = list(doubts)
         if left_out:
             warnings.append(Note(kind="no reference read", names=tuple(left_out)))
         if not talks and (alone := tuple(name for name in self.probes if name in IN_CONVERSATION)):
             warnings.append(Note(kind="no conversation", names=alone))
         gold, labelled = self._gold(traces, base)
-        cases = list(
-            build_cases(
-                traces,
-                gold,
-                names=self._needed(names),
-                seed=self.seed,
-                irrelevant=self._irrelevant(traces, base if listwise else {}),
-                stated=stated,
-            )
-        )
+        needed, irrelevant = self._needed(names), self._irrelevant(traces, base if listwise else {})
+        cases = list(build_cases(traces, gold, names=needed, seed=self.seed, irrelevant=irrelevant, stated=stated))
         twins = [gold_case(t, gold[t.id]) for t in traces if t.id in gold]
         canaries = [gold_case(t, c) for t in traces if (c := self._canary(t, gold, labelled)) is not None]
         unique = {t.id: t for t in (*twins, *(case.trace for case in cases))}
@@ -277,8 +259,8 @@ class Prober:
                 pairs.append((gold, other))
             else:
                 failed_pairs += f"{trace.id}~gold" in canary and f"{trace.id}~random" in judged
-        separates: bool | None = None
         separation: Figure | None = None
+        separates: bool | None = None
         if pairs:
             scale = self.evaluator.chosen_judge.scale
             width = scale.maximum - scale.minimum
@@ -311,7 +293,7 @@ class Prober:
             results=tuple(results),
             gold_rate=_share([gold.relevant for gold, _ in pairs]),
             random_rate=_share([other.relevant for _, other in pairs]),
-            separation=separation if separation else None,
+            separation=separation,
             separates=separates,
             warnings=tuple(warnings),
         )

@@ -7,7 +7,7 @@ from judge_eval.stats import CorrectedRate
 from judge_eval.study.correct import Corrected, Correction
 from judge_eval.study.label_plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Sentence, TableColumns, View, columns_of, make_section, make_table
-from judge_eval.views.note_sentences import note_lines
+from judge_eval.views.note_sentences import note_lines, note_sentence
 
 
 def correction_view(corrected: Correction) -> View:
@@ -28,7 +28,7 @@ def correction_view(corrected: Correction) -> View:
     if (rate := corrected.rate) is not None:
         parts.append(["And about the share of relevant chunks:", *_explain_rate(rate)])
         warnings += rate.warnings
-    doubts = [Sentence(f"warning: {warning}", "doubtful") for warning in dict.fromkeys(warnings)]
+    doubts = [Sentence(f"warning: {note_sentence(doubt)}", "doubtful") for doubt in dict.fromkeys(warnings)]
     end: list[Sentence | str] = [*doubts, *note_lines(corrected.notes)]
     means_table = make_section("means", make_table("means", columns, rows))
     explained = [make_section("explanation", head, *(f"- {line}" for line in lines)) for head, *lines in parts]

@@ -15,16 +15,28 @@ from judge_eval.runs.folder.describing import difference_in_words
 from judge_eval.runs.folder.records import Tally
 from judge_eval.safe_text import counted
 from judge_eval.schema import Stage
+from judge_eval.stats.correction import Doubt
+from judge_eval.stats.figure import named_fields
+from judge_eval.study.refusals import REFUSALS
 
 
-def note_sentence(note: Note) -> str:
+def note_sentence(note: Note | Doubt) -> str:
     """Say what a reader should know of a result."""
+    if isinstance(note, Doubt):
+        note = Note(**named_fields(note))
     sentence, names = _SENTENCES[note.kind], note.names or ("",)
     if not isinstance(sentence, str):
         return sentence(note)
     some, listed = _some(note.count, note.names), ", ".join(names)
     return sentence.format(
-        count=_Count(note.count), other=note.other, names=listed, first=names[0], last=names[-1], some=some
+        count=_Count(note.count),
+        other=note.other,
+        least=note.least,
+        value=note.value,
+        names=listed,
+        first=names[0],
+        last=names[-1],
+        some=some,
     )
 
 
@@ -196,10 +208,38 @@ _SENTENCES: Final[dict[NoteKind, str | Callable[[Note], str]]] = {
     "unlabelled chunks": (
         "{count} of {other} chunks of the sample have no label: the labelled ones are taken for a random part of it"
     ),
+    **REFUSALS,
+    "no better than chance": "sensitivity + specificity is not above 1: the judge is no better than chance",
+    "low youden": "sensitivity + specificity - 1 is only {value:.2g}: small errors in it move this a lot",
+    "clipped": "the estimate was {value:.4g} before clipping: the labelled chunks may differ from the others",
+    "few labels": (
+        "only {count} labelled traces: below {least} the interval is a little too short where most values are near an "
+        "end"
+    ),
+    "few labelled clusters": (
+        "only {count} labelled traces in {other} clusters: below {least} the interval is a little too short where most "
+        "values are near an end"
+    ),
+    "few labelled chunks": "chunks of only {count} traces are labelled: below {least} the interval may be short",
     "failed cases": "{count} cases have no verdict and are in no rate",
     "inverted": "random chunks are graded above gold ones: the prompt is inverted",
     "no conversation": "not probed, because no trace has a conversation: {names}",
     "no reference read": "not probed, because the judge does not read a reference: {names}",
+    "token without probability": (
+        "verdicts are single tokens; the server gives no log-probabilities, so the token is the verdict"
+    ),
+    "graded token": (
+        "verdicts are single tokens: a chunk is relevant from grade {names}, which says little until labels set a "
+        "threshold (`calibrate`)"
+    ),
+    "yes or no token": (
+        "verdicts are single tokens: a chunk is relevant from P(true) = 0.5, which means nothing until labels set a "
+        "threshold (`calibrate`); without log-probabilities the token is the verdict"
+    ),
+    "uncalibrated model": (
+        "{first} counts a chunk as relevant from a {last} of 0.5, which nobody has calibrated; labels (`calibrate`) or "
+        "a cascade (`cascade fit`) tell what its probabilities are worth"
+    ),
     "not distinguished": "gold chunks are not graded above random ones: the judge does not distinguish them",
 }
 """What is said of each kind, or what says it."""

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from judge_eval.note import without_claims
-from judge_eval.registry import parts_of, stated_of
-from judge_eval.runs.folder.describing import as_judged, backends_by_route, imported_from
+from judge_eval.note import uncalibrated, without_claims
+from judge_eval.runs.folder.describing import imported_from
 from judge_eval.runs.folder.records import Manifest, Retrieval, Tally
 from judge_eval.safe_text import counted, interval, number, shortened
 from judge_eval.stats import proportion_interval
@@ -83,38 +82,7 @@ def _doubts(m: Manifest) -> Iterator[Remark]:
             "relevant_total",
             f"{have} more relevant verdicts than relevant_total says ({names}); those found are counted",
         )
-
-    judged = as_judged(m)
-    judges, backend = [judged.judge, *parts_of(judged.judge)], judged.backend
-    is_calibrated = "calibration" in m.judge or "calibration" in judged.judge
-    if any(judge.get("contract") == "verdict" for judge in judges) and not is_calibrated:
-        yield Remark("uncalibrated", _of_single_tokens(judged))
-    model = f"{backend.get('provider')}/{backend.get('model')}"
-    served = backend.get("base_url")  # what a server's models give is not looked up
-    if not served and not is_calibrated and stated_of(model).uncalibrated:
-        params = backend.get("params")
-        score = "cosine" if isinstance(params, dict) and "pooling" in params else "probability"
-        yield Remark(
-            "uncalibrated",
-            f"{model} counts a chunk as relevant from a {score} of 0.5, which nobody has "
-            "calibrated; labels (`calibrate`) or a cascade (`cascade fit`) tell what its probabilities are worth",
-        )
-
-
-def _of_single_tokens(m: Manifest) -> str:
-    params = [backend.get("params") for backend in backends_by_route(m.backend).values()]
-    if "logprobs" in m.tally.dropped or not any(isinstance(each, dict) and "logprobs" in each for each in params):
-        return "verdicts are single tokens; the server gives no log-probabilities, so the token is the verdict"
-    scale = m.judge.get("scale")
-    if isinstance(scale, dict) and scale.get("maximum") != 1:
-        return (
-            f"verdicts are single tokens: a chunk is relevant from grade {scale.get('relevant')}, which says little "
-            "until labels set a threshold (`calibrate`)"
-        )
-    return (
-        "verdicts are single tokens: a chunk is relevant from P(true) = 0.5, which means nothing until labels set a "
-        "threshold (`calibrate`); without log-probabilities the token is the verdict"
-    )
+    yield from (Remark("uncalibrated", note_sentence(note)) for note in uncalibrated(m))
 
 
 def _data(m: Manifest) -> Iterator[Remark]:

@@ -5,6 +5,8 @@ import pytest
 import scipy.stats
 
 from judge_eval.stats import Sample, ppi_mean, ppi_mean_sampled, rogan_gladen, simple_random_sample, stratified_sample
+from judge_eval.views.note_sentences import note_sentence
+from tests.support.notes import note_sentences
 
 pytestmark = pytest.mark.foreign
 
@@ -78,11 +80,11 @@ def test_ppi_of_a_good_judge_is_worth_more_labels() -> None:
 
 def test_ppi_warns_of_few_labels() -> None:
     """Under 100 labelled traces, or clusters, there is a warning, from 100 on there is none."""
-    assert "only 99 labelled" in ppi_mean(*labelled(99)).warnings[0]
-    assert "only 99 labelled" in ppi_mean(*labelled(99)).warnings[0]
+    assert "only 99 labelled" in note_sentence(ppi_mean(*labelled(99)).warnings[0])
+    assert "only 99 labelled" in note_sentence(ppi_mean(*labelled(99)).warnings[0])
     assert ppi_mean(*labelled(100)).warnings == ()
     pairs = [k // 2 for k in range(400)]
-    assert "in 50 clusters" in ppi_mean(*labelled(100), clusters=pairs).warnings[0]
+    assert "in 50 clusters" in note_sentence(ppi_mean(*labelled(100), clusters=pairs).warnings[0])
 
 
 def test_ppi_needs_labelled_and_other_traces() -> None:
@@ -230,10 +232,10 @@ def test_rogan_gladen_warns_of_a_weak_judge() -> None:
     """A judge hardly better than chance carries a warning; one that is no better has no estimate at all."""
     judge, human = noisy(400, 0.3, 0.6, 0.6, 5)
     result = rogan_gladen(judge, judge, human)
-    assert any("only" in note for note in result.warnings)
+    assert any("only" in note for note in note_sentences(result.warnings))
     none = rogan_gladen([1, 0], [1, 0, 1, 0], [1, 1, 0, 0])
     assert (none.value, none.interval) == (None, None)
-    assert "no better than chance" in none.warnings[0]
+    assert "no better than chance" in note_sentence(none.warnings[0])
     inverted = rogan_gladen([1, 0], [0, 0, 1, 1], [1, 1, 0, 0])
     assert inverted.value is None
 
@@ -242,7 +244,7 @@ def test_rogan_gladen_is_clipped_with_a_warning() -> None:
     """A rate that the labelled errors cannot explain is clipped to [0, 1] and says so."""
     result = rogan_gladen([0] * 50, [1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0])
     assert result.value == 0
-    assert any("clipping" in note for note in result.warnings)
+    assert any("clipping" in note for note in note_sentences(result.warnings))
     assert result.interval is not None
     assert result.interval.low == 0
 

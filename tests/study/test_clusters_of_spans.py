@@ -12,6 +12,7 @@ from judge_eval import EvalRun, Evaluator
 from judge_eval.data.labels import Labels
 from judge_eval.study.agree import agree
 from judge_eval.study.correct import correct
+from judge_eval.views.note_sentences import note_sentence
 
 
 def spans(path: Path, traces: int, each: int) -> Path:
@@ -52,7 +53,7 @@ def test_spans_are_clustered_by_their_trace(run: EvalRun) -> None:
     labels = Labels({key: int(o.kind == "verdict" and o.relevant) for key, o in keys.items()})
     assert agree(run, labels).figures["kappa"].traces == 12
     half = Labels({key: label for key, label in labels.grades.items() if key[0] < "s018"})
-    assert "18 labelled traces in 6 clusters" in correct(run, half).means["P@3"].warnings[0]
+    assert "18 labelled traces in 6 clusters" in note_sentence(correct(run, half).means["P@3"].warnings[0])
 
 
 def test_traces_of_one_span_stand_for_themselves(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from judge_eval.stats import ppi_mean
 from judge_eval.study.correct import correct
 from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces
 from judge_eval.study.systems import rank_systems
+from judge_eval.views.note_sentences import note_sentence
 from tests.support.notes import note_sentences
 from tests.support.verdicts import judged, traces_of
 
@@ -74,7 +75,7 @@ def test_any_metric_is_corrected_by_ppi(run: EvalRun, tmp_path: Path) -> None:
 def test_few_labels_are_warned_of(run: EvalRun) -> None:
     """Under 20 labelled traces the correction says so."""
     some = Labels({key: grade for key, grade in TRUTH.items() if key[0] < "t012"})
-    assert "only 12 labelled traces" in correct(run, some).means["P@5"].warnings[0]
+    assert "only 12 labelled traces" in note_sentence(correct(run, some).means["P@5"].warnings[0])
 
 
 def test_a_stratified_sample_is_weighted(run: EvalRun, tmp_path: Path) -> None:
