@@ -23,9 +23,7 @@ from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import DEDUP
 from judge_eval.metrics.table import MISSING
-from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, cluster_codes, find_ids, occurrences
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.columns.verdict_table import Hashes, VerdictTable, find_ids, occurrences
 from judge_eval.schema import Scale, Trace
 from judge_eval.settings import ends
 from judge_eval.stats._arrays import group_codes, group_sums
@@ -45,50 +43,31 @@ _FACTORS = (0.45, 2.25)
 
 
 def attributions(
-    moved: Moved,
-    runs: Sequence[Run],
-    scales: tuple[Scale, Scale],
-    judges: str,
-    differences: Sequence[Difference],
-    again: VerdictTable | None = None,
+    moved: Moved, judges: str, differences: Sequence[Difference], again: VerdictTable | None = None
 ) -> Iterator[Attribution]:
     """Split the differences between two runs, as far as their metrics can be computed from grades alone.
 
-    Args:
-        moved: The runs brought together.
-        runs: Baseline and candidate, read for metrics that need to know how many relevant chunks exist.
-        scales: Their scales.
-        judges: Which judge took whose place, in words.
-        differences: Those of this candidate.
-        again: Verdicts of the candidate's judge on more chunks of the baseline.
+    `judges` says which judge took whose place; `again` are verdicts of the candidate's judge on more chunks of the
+    baseline.
     """
-    lists = _Lists.of(moved, scales, again)
+    lists = _Lists.of(moved, again)
     for difference in differences:
         metric = parse_metric(difference.metric)
         if not metric.spec.grades_alone or metric.needs_pool:
             continue
         try:
-            yield _Split(moved, runs, scales, lists, metric).attribution(difference, judges)
+            yield _Split(moved, lists, metric).attribution(difference, judges)
         except MetricError:  # a run's totals or its pool serve one of the scales alone
             continue
 
 
-def chunks_to_ask(moved: Moved, runs: Sequence[Run], metric: Metric, count: int) -> list[Trace]:
-    """Choose chunks of the baseline that the candidate's judge never saw, for a narrower split of this metric.
+def chunks_to_ask(moved: Moved, metric: Metric, count: int) -> list[Trace]:
+    """Choose chunks of the baseline that the candidate's judge never saw, for a narrower split of a metric over grades.
 
-    Those come first whose verdict is least certain times how far it moves the metric of its list.
-
-    Args:
-        moved: The runs brought together.
-        runs: Baseline and candidate.
-        metric: Over grades alone.
-        count: The most chunks.
-
-    Returns:
-        The traces of the baseline with these chunks alone.
+    Those come first whose verdict is least certain times how far it moves the metric of its list. Returns the traces of
+    the baseline with at most `count` chunks in all, and no others.
     """
-    scales = scale_of(runs[0]), scale_of(runs[1])
-    crossed = _Split(moved, runs, scales, _Lists.of(moved, scales), metric).crossed[0]
+    crossed = _Split(moved, _Lists.of(moved), metric).crossed[0]
     known = crossed.chances(crossed.rates())
     least, row = crossed.table.relevant, np.repeat(np.arange(len(crossed.table)), np.diff(crossed.table.offsets))
     missing = np.flatnonzero(crossed.table.grades == MISSING)
@@ -114,7 +93,7 @@ def chunks_to_ask(moved: Moved, runs: Sequence[Run], metric: Metric, count: int)
         chosen.setdefault(pair, []).append(rank)
     traces = []
     for pair, of_trace in sorted(chosen.items()):
-        trace = runs[0].results[int(moved.pairing.a[pair])].trace
+        trace = moved.runs[0].results[int(moved.pairing.a[pair])].trace
         traces.append(trace.replace(chunks=tuple(trace.chunks[rank] for rank in sorted(of_trace))))
     return traces
 
@@ -145,8 +124,8 @@ class _Lists:
     """The pairs whose two lists hold the same chunks in the same order, shape (pairs,)."""
 
     @classmethod
-    def of(cls, moved: Moved, scales: tuple[Scale, Scale], again: VerdictTable | None = None) -> _Lists:
-        pairing = moved.pairing
+    def of(cls, moved: Moved, again: VerdictTable | None = None) -> _Lists:
+        pairing, scales = moved.pairing, moved.scales
         sources = (pairing.first, pairing.a, scales[0]), (pairing.second, pairing.b, scales[1])
         chunks = [columns.chunks_of(traces) for columns, traces, _ in sources]
         texts = [source[0].passages[places] for source, (_, places, _) in zip(sources, chunks, strict=True)]
@@ -350,10 +329,8 @@ def _likeness(counts: Floats) -> Floats:
     """Return by own grade how much more one trace's shared chunks tell of its other chunks than those of all traces.
 
     With r the correlation of flips within a trace, by moments of the Dirichlet-multinomial distribution, a shared chunk
-    of the trace counts r / (1 - r) where the rate over all counts 1 (empirical Bayes).
-
-    Args:
-        counts: How often grades went together in each trace, shape (traces, own grades, grades).
+    of the trace counts r / (1 - r) where the rate over all counts 1 (empirical Bayes). `counts` are of grades that went
+    together in each trace, shape (traces, own grades, grades).
     """
     sizes, totals = counts.sum(axis=2), counts.sum(axis=(0, 2))
     rates = counts.sum(axis=0) / np.maximum(totals, 1.0)[:, None]
@@ -367,9 +344,7 @@ def _likeness(counts: Floats) -> Floats:
 class _Split:
     """One metric's difference, by retrieval and by judge."""
 
-    def __init__(
-        self, moved: Moved, runs: Sequence[Run], scales: tuple[Scale, Scale], lists: _Lists, metric: Metric
-    ) -> None:
+    def __init__(self, moved: Moved, lists: _Lists, metric: Metric) -> None:
         self._moved, self._lists, self._metric = moved, lists, metric
         pairing = moved.pairing
         self._own = moved.columns(pairing.first.metrics.index(str(metric)))
@@ -377,12 +352,12 @@ class _Split:
         self._both = both
         totals: list[Ints | None] = [None, None]
         if metric.needs_total:
-            for side, (run, traces) in enumerate(zip(runs, (pairing.a, pairing.b), strict=True)):
+            for side, (run, traces) in enumerate(zip(moved.runs, (pairing.a, pairing.b), strict=True)):
                 known = (result.trace.relevant_total for result in run.results_at(traces))
                 totals[side] = np.array([-1 if total is None else total for total in known], dtype=np.int64)
-        orders = ((0, 1), (1, 0))
         self.crossed = [
-            _Crossed.of(lists.sides[i], len(pairing), scales[i], scales[j], metric, totals[i]) for i, j in orders
+            _Crossed.of(lists.sides[i], len(pairing), moved.scales[i], moved.scales[j], metric, totals[i])
+            for i, j in ((0, 1), (1, 0))
         ]
 
     def attribution(self, d: Difference, judges: str) -> Attribution:
@@ -393,16 +368,15 @@ class _Split:
         by_judge = own[1] - own[0] - by_retrieval
         influences = [c.influence(both & ~alike) for c in self.crossed]
         through = (influences[1] - influences[0]) / 2
-        clusters = cluster_codes(self._moved.pairing.first.clusters[self._moved.pairing.a[both]])
+        clusters = self._moved.pairing.clusters(np.flatnonzero(both))
         open_ = sum(float((side.high - side.low)[both].mean()) for side in self._own)
         down, up = self._reach(both)
         judge = self._part(by_judge[both], -through[both], clusters, open_, (-up, -down))
         if alike[both].all():
             retrieval = DifferencePart(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0, standard_error=0.0)
         elif not (np.abs(by_judge[both]) > _ROUNDING).any() and not through[both].any():
-            span = None if d.interval is None else (d.interval.low, d.interval.high)
             retrieval = DifferencePart(
-                value=d.difference, interval=span, lower=d.lower, upper=d.upper, t_lower=d.t_lower,
+                value=d.difference, interval=d.interval, lower=d.lower, upper=d.upper, t_lower=d.t_lower,
                 t_upper=d.t_upper, standard_error=d.standard_error, reach=(down, up),
             )  # fmt: skip
         else:
@@ -464,13 +438,9 @@ def part_of(
 ) -> DifferencePart:
     """Return a part of a difference, with an interval and bounds of the same kind as those of a whole difference.
 
-    Args:
-        values: The part of each trace, shape (n,).
-        through: What each trace adds to it through the rates of flips, likewise; their sum is 0.
-        clusters: One code a trace, or None.
-        span: How wide the metric's range is.
-        reach: How much further down (<= 0) and up the ends lie.
-        open_: How far the bounds of failed verdicts are apart, which is added at both ends.
+    `values` are the part of each trace, shape (n,), `through` what each adds to it through the rates of flips, with a
+    sum of 0. `span` is how wide the metric's range is. The ends lie further down (<= 0) and up by `reach`, and by
+    `open_`, how far the bounds of failed verdicts are apart.
     """
     value, (codes, groups) = float(values.mean()), group_codes(clusters, len(values))
     column = values + through
@@ -480,12 +450,14 @@ def part_of(
     totals, sizes = group_sums(column, codes, groups), np.bincount(codes).astype(np.float64)
     student = student_holds(group_sums(values, codes, groups), sizes) and student_holds(totals, sizes)
     span = max(span, float(np.abs(column).max()))
-    made = Differences(totals, sizes, clusters is not None, span, None, student)
-    interval = made.interval(0.95, value, error)
+    made = Differences(
+        each=column, totals=totals, sizes=sizes, mean=value, error=error, clustered=clusters is not None, span=span,
+        student=student,
+    )  # fmt: skip
+    interval = made.interval(0.95)
     assert interval is not None
-    lower, upper = (made.bound(0.95, value, error, upper=side) for side in (False, True))
-    bounds_by_t = (None if open_ else made.student_bound(0.95, value, error, upper=side) for side in (False, True))
-    t_lower, t_upper = bounds_by_t
+    lower, upper = (made.bound(0.95, upper=side) for side in (False, True))
+    t_lower, t_upper = (None if open_ else made.student_bound(0.95, upper=side) for side in (False, True))
     down, up = reach[0] - open_, reach[1] + open_
     return DifferencePart(
         value=value, interval=(interval.low + down, interval.high + up), reach=reach, standard_error=error,

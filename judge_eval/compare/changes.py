@@ -1,9 +1,11 @@
 """Two runs brought together: which traces are one, what changed in each, which claims were won and lost."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +28,19 @@ from judge_eval.runs.columns.verdict_table import (
 )
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims, known_metric, opened
+from judge_eval.runs.folder.run import Run, scale_of
+from judge_eval.runs.scoring.aggregate import (
+    FilledColumn,
+    compare_columns,
+    is_partial,
+    is_without_claims,
+    known_metric,
+    opened,
+)
 from judge_eval.runs.scoring.evidence import Evidence
 from judge_eval.safe_text import shortened
-from judge_eval.stats import mean_interval
+from judge_eval.schema import Scale
+from judge_eval.stats import PairedComparison, mean_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,10 @@ class Pairing:
         """Which pairs were searched in the same words, shape (pairs,)."""
         same: NDArray[np.bool_] = self.first.searches[self.a] == self.second.searches[self.b]
         return same
+
+    def clusters(self, pairs: Places | slice = slice(None)) -> list[int] | None:
+        """Return the cluster of each of some pairs, or None if no two traces share one."""
+        return cluster_codes(self.first.clusters[self.a[pairs]])
 
     def values(self, column: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a metric's scores of both runs, shape (pairs,) each; NaN where there is none."""
@@ -163,12 +177,12 @@ def moved_claims(
         if old.claims is None or new.claims is None:
             counts["not_judged"] += 1
             continue
-        names = [{(claim.id, claim.text) for claim in side.claims} for side in (old.claims, new.claims)]
-        counts["unpaired"] += len(names[0] ^ names[1])
-        words = [[(claim.text, claim.vital) for claim in side.claims] for side in (old.claims, new.claims)]
+        sides = old.claims.claims, new.claims.claims
+        order = [[(claim.id, claim.text) for claim in claims] for claims in sides]
+        counts["unpaired"] += len({*order[0]} ^ {*order[1]})
+        words = [[(claim.text, claim.vital) for claim in claims] for claims in sides]
         if words[0] != words[1]:
             differing.append(new.trace_id)
-        order = [[(claim.id, claim.text) for claim in side.claims] for side in (old.claims, new.claims)]
         for claim, now in paired_claims(old, new):
             kind, at = _kind_by_chunks(claim, now), None
             if read is not None:
@@ -199,7 +213,7 @@ def _share(pairing: Pairing, known: list[tuple[int, bool, bool]]) -> ShareMoved 
     if not known:
         return None
     places, before, after = (np.array(column) for column in zip(*known, strict=True))
-    codes = cluster_codes(pairing.first.clusters[pairing.a])
+    codes = pairing.clusters()
     clusters = places if codes is None else np.array(codes)[places]
     moved = after.astype(np.float64) - before
     span = mean_interval(moved, clusters=clusters.tolist(), limits=_SHARES).interval
@@ -270,22 +284,22 @@ KINDS: Final[tuple[Change | None, ...]] = (None, "scores", "verdicts", "retrieva
 _BLOCK = 65_536
 
 
-def changes(
-    pairing: Pairing, kinds: Kinds, before: Run, after: Run, candidate: int, keep: int, recut: bool = False
-) -> list[TraceChange]:
-    """Name the changed traces that moved most; `recut` says that the documents are cut differently."""
-    moved = most_moved(pairing, kinds, keep)
-    sides = before.results_at(pairing.a[moved], calls=False), after.results_at(pairing.b[moved], calls=False)
+def changes(moved: Moved, keep: int) -> list[TraceChange]:
+    """Name the changed traces that moved most."""
+    pairing, (first, second) = moved.pairing, moved.runs
+    places = most_moved(pairing, moved.kinds, keep)
+    sides = first.results_at(pairing.a[places], calls=False), second.results_at(pairing.b[places], calls=False)
     values = [pairing.values(column) for column in range(len(pairing.first.metrics))]
     made = []
-    for place, old, new in zip(moved.tolist(), *sides, strict=True):
+    for place, old, new in zip(places.tolist(), *sides, strict=True):
         deltas = {
             name: float(after[place] - before[place])
             for name, (before, after) in zip(pairing.first.metrics, values, strict=True)
             if not np.isnan(after[place] - before[place])
         }
-        kind = KINDS[kinds[place]]
-        made.append(change_of(kind, old, new, deltas, candidate, claims_of_trace(kind, old, new, recut)))
+        kind = KINDS[moved.kinds[place]]
+        claims = claims_of_trace(kind, old, new, moved.cuts.differ)
+        made.append(change_of(kind, old, new, deltas, moved.candidate, claims))
     return made
 
 
@@ -423,6 +437,11 @@ _BY_CLAIMS = (KINDS.index(None), KINDS.index("scores"))
 class Moved:
     """Two runs brought together."""
 
+    runs: tuple[Run, Run]
+    """The baseline and the candidate as they are."""
+    scales: tuple[Scale, Scale]
+    candidate: int
+    """The candidate's place in `Comparison.runs`, from 1."""
     pairing: Pairing
     kinds: Kinds
     """What changed in each pair, as places in `KINDS`."""
@@ -448,7 +467,19 @@ class Moved:
         """Return a metric's values of both runs, pair by pair."""
         return self.before.at(self.pairing.a, column), self.after.at(self.pairing.b, column)
 
-    def at(self, rows: NDArray[np.int64]) -> "Moved":
+    def difference(self, column: int, **options: Any) -> PairedComparison | None:
+        """Compare both runs by a metric, as `test`."""
+        return self.test(self.pairing.first.metrics[column], self.columns(column), **options)
+
+    def test(self, metric: str, sides: tuple[FilledColumn, FilledColumn], **options: Any) -> PairedComparison | None:
+        """Compare values of both runs, pair by pair; None if no pair has both. Options: see `compare_paired`."""
+        both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
+        if not both.size:
+            return None
+        before, after = (side.at(both) for side in sides)
+        return compare_columns(metric, before, after, self.pairing.clusters(both), **options)
+
+    def at(self, rows: NDArray[np.int64]) -> Moved:
         """Return some of the pairs, without what became of their claims."""
         pairing = replace(self.pairing, a=self.pairing.a[rows], b=self.pairing.b[rows])
         undefined = tuple(each[rows] for each in self.undefined)
@@ -470,14 +501,8 @@ def moved_between(
     """Bring two runs together; see `pair_traces` for which traces are one.
 
     Metrics with a cutoff in words have the values with the evidence of both runs. If the documents are cut differently
-    and none is named, one at the common budget is added in front.
-
-    Args:
-        runs: The runs as they are.
-        scored: The runs with scores of the metrics that have no cutoff in words.
-        tables: Their tables.
-        candidate: The place of the second in the comparison.
-        names: The metrics; None takes those of the tables.
+    and none is named, one at the common budget is added in front. `scored` are the runs with scores of the metrics that
+    have no cutoff in words, `tables` their tables; `names` None takes the metrics of the tables.
     """
     names = tables[0].metrics if names is None else tuple(names)
     first, second = (table.only([name for name in names if words_metric(name) is None]) for table in tables)
@@ -485,7 +510,8 @@ def moved_between(
     kinds = kinds_of(pairing)
     filled = [opened(run, table) for run, table in zip(scored, (first, second), strict=True)]
     cuts = cuts_between(scored, (first, second), pairing.a, pairing.b)
-    moved = Moved(pairing, kinds, None, _undefined(pairing, *scored), filled[0], filled[1], cuts)
+    scales, undefined = (scale_of(runs[0]), scale_of(runs[1])), _undefined(pairing, *scored)
+    moved = Moved(runs, scales, candidate, pairing, kinds, None, undefined, filled[0], filled[1], cuts)
     in_words = [metric for name in names if (metric := words_metric(name)) is not None]
     if (cuts.differ or in_words) and len(pairing):
         moved = _with_words(moved, scored, in_words, names)
@@ -563,10 +589,7 @@ def _undefined(pairing: Pairing, before: Run, after: Run) -> tuple[NDArray[np.bo
         for column, name in enumerate(undefined)
         if is_partial(name)
     }
-    empty = np.zeros(len(pairing), dtype=np.bool_)
-    for rows in without.values():
-        empty |= rows
-    for place in np.flatnonzero(empty).tolist():
+    for place in np.flatnonzero(np.any([*without.values()], axis=0)).tolist() if without else ():
         sides = before.results[int(pairing.a[place])], after.results[int(pairing.b[place])]
         for name, rows in without.items():
             undefined[name][place] = bool(rows[place]) and any(is_without_claims(side, name) for side in sides)

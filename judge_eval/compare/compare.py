@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.attribution import attributions, chunks_to_ask
-from judge_eval.compare.changes import Moved, Pairing, changes, counts_of, moved_between, words_metric
+from judge_eval.compare.changes import Moved, changes, counts_of, moved_between, words_metric
 from judge_eval.compare.comparison import (
     MOST_MOVERS,
+    Attribution,
     Comparison,
     Difference,
     Opening,
@@ -31,12 +32,12 @@ from judge_eval.errors import ConfigError, RunError, advise
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.note import MOST_NAMED, Note, NoteKind, unsliced, without_claims
 from judge_eval.registry import stages_of
-from judge_eval.runs.columns.verdict_table import Places, VerdictTable, cluster_codes, verdict_table
+from judge_eval.runs.columns.verdict_table import Places, VerdictTable, verdict_table
 from judge_eval.runs.folder.describing import judge_differences, judges_in_words
 from judge_eval.runs.folder.records import SliceBy
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import compare_columns, less_is_better, main_metric
-from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.runs.scoring.slices import FEWEST, LEAST_DIFFERENCE, SliceFigure, SliceTest, corrected_slices, slices_of
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, holm
@@ -95,27 +96,20 @@ def compare(
         moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place, names)
         for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
     ]
-    for run, moved in zip(candidates, moves, strict=True):
-        _check_common(baseline, run, moved)
-    traces = [
-        change
-        for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
-        for change in changes(moved.pairing, moved.kinds, before, run, place, keep, moved.cuts.differ)
-    ]
-    asked = None if again is None else verdict_table(again, (), key)
-    made = weigh(baseline, candidates, moves, traces, again=asked)
+    for moved in moves:
+        _check_common(moved)
+    traces = [change for moved in moves for change in changes(moved, keep)]
+    made = weigh(moves, traces, again=None if again is None else verdict_table(again, (), key))
     if limits:
-        made = made.replace(limited=tuple(limited_slices((before, *others), moves, limits)))
-    slices = tuple(slices_between(candidates, moves, by)) if by else ()
+        made = made.replace(limited=tuple(limited_slices(moves, limits)))
+    slices = tuple(slices_between(moves, by)) if by else ()
     return made.replace(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
 
 
-def _check_common(baseline: Run, run: Run, moved: Moved) -> None:
+def _check_common(moved: Moved) -> None:
     if not len(moved.pairing):
-        what = "answerable question" if moved.pairing.unanswerable else "trace"
-        raise RunError(
-            f"runs {baseline.name} and {run.name} have no {what} in common; traces are paired by id and question"
-        )
+        what, names = "answerable question" if moved.pairing.unanswerable else "trace", [r.name for r in moved.runs]
+        raise RunError(f"runs {' and '.join(names)} have no {what} in common; traces are paired by id and question")
 
 
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:
@@ -130,8 +124,8 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
     name, key = str(parsed), baseline.manifest.intervals.cluster
     scored = scored_by(baseline, [name]), scored_by(candidate, [name])
     moved = moved_between((baseline, candidate), scored, [verdict_table(run, (name,), key) for run in scored], 1)
-    _check_common(baseline, candidate, moved)
-    return chunks_to_ask(moved, (baseline, candidate), parsed, count)
+    _check_common(moved)
+    return chunks_to_ask(moved, parsed, count)
 
 
 def scored_by(run: Run, metrics: Sequence[str]) -> Run:
@@ -140,85 +134,60 @@ def scored_by(run: Run, metrics: Sequence[str]) -> Run:
 
 
 def weigh(
-    baseline: Run,
-    candidates: Sequence[Run],
-    moved: Sequence[Moved],
-    traces: Sequence[TraceChange] = (),
-    *,
-    again: VerdictTable | None = None,
+    moves: Sequence[Moved], traces: Sequence[TraceChange] = (), *, again: VerdictTable | None = None
 ) -> Comparison:
-    """Return what traces that were brought together say about their runs."""
-    pairings = [each.pairing for each in moved]
-    comparisons = sum(len(each.compared) for each in moved)
+    """Return what traces that were brought together, of a baseline and each candidate, say about their runs."""
+    runs = [moves[0].runs[0], *(moved.runs[1] for moved in moves)]
+    comparisons = sum(len(moved.compared) for moved in moves)
     tested = [
-        (place, name, paired_difference(each, column, comparisons=comparisons))
-        for place, each in enumerate(moved, 1)
-        for column, name in enumerate(each.pairing.first.metrics)
-        if name in each.compared
+        (moved, name, moved.difference(column, comparisons=comparisons))
+        for moved in moves
+        for column, name in enumerate(moved.pairing.first.metrics)
+        if name in moved.compared
     ]
     corrected = iter(holm([test.p for _, _, test in tested if test is not None]))
-    warnings, notes = _notes(baseline, candidates, moved)
-    for place, each in enumerate(moved, 1):
-        if names := tuple(name for candidate, name, test in tested if candidate == place and test is None):
-            warnings.append(Note(kind="no value", candidate=place, names=names))
-        counts = (int(rows.sum()) for rows in each.undefined)
-        undefined = dict(zip(each.pairing.first.metrics, counts, strict=True))
-        notes += without_claims("not compared", undefined, place)
-    least = [scale_of(run).relevant for run in (baseline, *candidates)]
-    cuts = tuple(
-        cuts_found(place, each, (baseline, candidates[place - 1]))
-        for place, each in enumerate(moved, 1)
-        if each.read is not None or each.cuts.perhaps
-    )
+    warnings, notes = _notes(moves)
+    for moved in moves:
+        if names := tuple(name for each, name, test in tested if each is moved and test is None):
+            warnings.append(Note(kind="no value", candidate=moved.candidate, names=names))
+        counts = (int(rows.sum()) for rows in moved.undefined)
+        undefined = dict(zip(moved.pairing.first.metrics, counts, strict=True))
+        notes += without_claims("not compared", undefined, moved.candidate)
     differences = tuple(
-        difference_record(name, place, test, moved[place - 1], next(corrected))
-        for place, name, test in tested
-        if test is not None
+        difference_record(name, test, moved, next(corrected)) for moved, name, test in tested if test is not None
     )
     refs = tuple(
         RunRef(id=m.id, label=m.label, href=m.href, traces=m.tally.traces, failed_verdicts=m.tally.failed_verdicts)
-        for m in (run.manifest for run in (baseline, *candidates))
+        for m in (run.manifest for run in runs)
     )
-    leads = [main_metric(each.compared) for each in moved]
-    unlike = [bool(judge_differences(baseline.manifest, run.manifest)) for run in candidates]
-    openings = tuple(
-        _opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), unlike[d.candidate - 1])
-        for d in differences
-        if d.metric == leads[d.candidate - 1]
-    )
-    split = tuple(
-        part
-        for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1)
-        if unlike[place - 1]
-        for part in attributions(
-            each,
-            (baseline, run),
-            (scale_of(baseline), scale_of(run)),
-            judges_in_words(baseline.manifest, run.manifest),
-            [d for d in differences if d.candidate == place],
-            again if place == 1 else None,
-        )
-    )
+    openings, split = list[Opening](), list[Attribution]()
+    for moved in moves:
+        lead, manifests = main_metric(moved.compared), [run.manifest for run in moved.runs]
+        own = [d for d in differences if d.candidate == moved.candidate]
+        another = bool(judge_differences(*manifests))
+        openings += [_opening_of(d, moved, another) for d in own if d.metric == lead]
+        if another:
+            split += attributions(moved, judges_in_words(*manifests), own, again if moved is moves[0] else None)
     wordings: tuple[WordingSplit, ...] = ()
-    if not all(each.pairing.same_searches.all() for each in moved):
-        wordings, changed_retriever = wording_splits(baseline, candidates, moved, differences)
+    if not all(moved.pairing.same_searches.all() for moved in moves):
+        wordings, changed_retriever = wording_splits(moves, differences)
         notes += changed_retriever
     return Comparison(
         runs=refs,
         warnings=tuple(warnings),
         notes=tuple(notes),
-        paired=tuple(len(p) for p in pairings),
-        only_baseline=tuple(len(p.only_first) for p in pairings),
-        only_candidate=tuple(len(p.only_second) for p in pairings),
-        openings=openings,
+        paired=tuple(len(moved.pairing) for moved in moves),
+        only_baseline=tuple(len(moved.pairing.only_first) for moved in moves),
+        only_candidate=tuple(len(moved.pairing.only_second) for moved in moves),
+        openings=tuple(openings),
         differences=differences,
-        attributions=split,
-        pairs=tuple(_all_pairs(moved)) if len(candidates) > 1 else (),
-        cuts=cuts,
+        attributions=tuple(split),
+        pairs=tuple(_all_pairs(moves)) if len(moves) > 1 else (),
+        cuts=tuple(cuts_found(moved) for moved in moves if moved.read is not None or moved.cuts.perhaps),
         wordings=wordings,
-        changed=tuple(counts_of(each.kinds) for each in moved),
+        changed=tuple(counts_of(moved.kinds) for moved in moves),
         traces=tuple(traces),
-        claims=tuple(each.claims for each in moved if each.claims is not None),
+        claims=tuple(moved.claims for moved in moves if moved.claims is not None),
     )
 
 
@@ -246,7 +215,7 @@ def _all_pairs(moved: Sequence[Moved]) -> list[PairOfRuns]:
         if not known.size:
             continue
         sides = [side.at(known) for side in sides]
-        clusters = cluster_codes(pairings[0].first.clusters[pairings[0].a[common][known]])
+        clusters = pairings[0].clusters(np.flatnonzero(common)[known])
         tests = {
             (i, j): compare_columns(name, sides[i], sides[j], clusters, planning=False)
             for i, j in combinations(range(len(sides)), 2)
@@ -259,16 +228,16 @@ def _all_pairs(moved: Sequence[Moved]) -> list[PairOfRuns]:
     return out
 
 
-def _notes(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[Note], list[Note]]:
+def _notes(moves: Sequence[Moved]) -> tuple[list[Note], list[Note]]:
     """Find what makes a comparison doubtful, and what differs as it should."""
     warnings, notes = list[Note](), list[Note]()
-    for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1):
-        pairing = each.pairing
+    for moved in moves:
+        pairing, (baseline, run), place = moved.pairing, moved.runs, moved.candidate
         if count := pairing.unanswerable:
             notes.append(Note(kind="unanswerable", candidate=place, count=count, other=pairing.flags_differ))
         differences = judge_differences(baseline.manifest, run.manifest)
         warnings += [Note(kind="another judge", candidate=place, differs=each) for each in differences]
-        if (claims := each.claims) is not None and (count := claims.differing):
+        if (claims := moved.claims) is not None and (count := claims.differing):
             warnings.append(Note(kind="other claims", candidate=place, count=count, names=claims.differing_traces))
         if (rows := pairing.other_question).size:
             names = _first_ids(baseline, rows)
@@ -281,7 +250,7 @@ def _notes(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> 
         if old.digest != new.digest:
             kind: NoteKind = "other chunks" if str(old.claims) == str(new.claims) else "other chunks or claims"
             notes.append(Note(kind=kind, candidate=place, names=(short(old.digest), short(new.digest))))
-    for run in (baseline, *candidates):
+    for run in (moves[0].runs[0], *(moved.runs[1] for moved in moves)):
         if failed := run.manifest.tally.failed_verdicts:
             many = failed >= MANY_FAILED * (failed + run.manifest.tally.verdicts)
             (warnings if many else notes).append(Note(kind="failed verdicts", count=failed, names=(run.name,)))
@@ -299,13 +268,12 @@ def _first_ids(run: Run, rows: Places) -> tuple[str, ...]:
 _NONE = np.iinfo(np.int64).max
 
 
-def _opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], another_judge: bool) -> Opening:
+def _opening_of(d: Difference, moved: Moved, another_judge: bool) -> Opening:
     """Find what a difference shows; ranks are looked at of metrics that count chunks alone."""
     common: dict[str, Any] = {"candidate": d.candidate, "metric": d.metric, "another_judge": another_judge}
     if d.finding == "same" or d.way == "unsure":
         return Opening(**common, finding="same" if d.finding == "same" else "unclear")
-    by_words = words_metric(d.metric) is not None
-    ranks = None if by_words else _first_relevant(pairing, d.metric, d.difference < 0, relevant)
+    ranks = None if words_metric(d.metric) is not None else _first_relevant(moved, d.metric, d.difference < 0)
     before, after = ranks or (None, None)
     return Opening(**common, finding=d.way, first_before=before, first_after=after, first_known=ranks is not None)
 
@@ -321,15 +289,14 @@ def first_relevant(columns: VerdictTable, traces: Places, relevant: int) -> NDAr
     return first
 
 
-def _first_relevant(
-    pairing: Pairing, metric: str, lower: bool, relevant: tuple[int, int]
-) -> tuple[int | None, int | None] | None:
+def _first_relevant(moved: Moved, metric: str, lower: bool) -> tuple[int | None, int | None] | None:
     """Return the median ranks of the first relevant chunk where a metric moved; None if all are unknown."""
+    pairing, (first, second) = moved.pairing, moved.scales
     before, after = pairing.values(pairing.first.metrics.index(metric))
     with np.errstate(invalid="ignore"):
-        moved = np.flatnonzero(after < before if lower else after > before)
-    was = first_relevant(pairing.first, pairing.a[moved], relevant[0])
-    now = first_relevant(pairing.second, pairing.b[moved], relevant[1])
+        places = np.flatnonzero(after < before if lower else after > before)
+    was = first_relevant(pairing.first, pairing.a[places], first.relevant)
+    now = first_relevant(pairing.second, pairing.b[places], second.relevant)
     known = (was >= 0) & (now >= 0)
     return (_median(was[known]), _median(now[known])) if known.any() else None
 
@@ -346,21 +313,7 @@ MOST_VALUES: Final = 20
 WORST: Final = 5
 
 
-def paired_difference(
-    moved: Moved, column: int, *, comparisons: int = 1, level: float = 0.95, planning: bool = True
-) -> PairedComparison | None:
-    """Compare two runs by a metric; None if no trace has a value in both. The options are those of `compare_paired`."""
-    pairing, sides = moved.pairing, moved.columns(column)
-    both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
-    if not both.size:
-        return None
-    before, after = (side.at(both) for side in sides)
-    clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
-    name, options = pairing.first.metrics[column], {"comparisons": comparisons, "level": level, "planning": planning}
-    return compare_columns(name, before, after, clusters, **options)
-
-
-def difference_record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
+def difference_record(metric: str, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
     """Return the record of a candidate's difference, with its adjusted p."""
     values = named_fields(test)
     if fewer := less_is_better(metric):
@@ -368,7 +321,7 @@ def difference_record(metric: str, place: int, test: PairedComparison, moved: Mo
     undefined = int(moved.undefined[moved.pairing.first.metrics.index(metric)].sum())
     return Difference(
         metric=metric,
-        candidate=place,
+        candidate=moved.candidate,
         n_excluded=len(moved.pairing) - test.n - undefined,
         n_undefined=undefined,
         method=test.interval.method if test.interval else None,
@@ -395,10 +348,7 @@ class Slice:
 def slices_of_pairs(moved: Moved, by: Sequence[SliceBy], *, every: bool = True) -> list[Slice]:
     """Return the slices of the baseline's traces, the same traces once; a slice of all traces is none.
 
-    Args:
-        moved: The two runs.
-        by: The kinds.
-        every: Whether kinds with more than `MOST_VALUES` slices are listed too.
+    If `every`, kinds with more than `MOST_VALUES` slices are listed too.
     """
     paired = moved.pairing.first.at(moved.pairing.a)
     known: dict[bytes, Slice] = {}
@@ -415,9 +365,7 @@ def slices_of_pairs(moved: Moved, by: Sequence[SliceBy], *, every: bool = True) 
     return list(known.values())
 
 
-def slices_between(
-    candidates: Sequence[Run], moves: Sequence[Moved], by: Sequence[SliceBy], *, every: bool = True
-) -> list[SliceFigure]:
+def slices_between(moves: Sequence[Moved], by: Sequence[SliceBy], *, every: bool = True) -> list[SliceFigure]:
     """Test the change of every metric in each slice of the baseline's traces, as that of all traces is tested.
 
     The metric that is looked at first comes first; of each the slices with the greatest loss. See `slices_of_pairs`.
@@ -426,10 +374,10 @@ def slices_between(
     names = list(dict.fromkeys(name for moved in moves for name in moved.compared))
     lead = main_metric(names)
     for name in sorted(names, key=lambda name: name != lead):
-        for run, moved in zip(candidates, moves, strict=True):
+        for moved in moves:
             if name not in moved.compared:
                 continue
-            figure = f"{name}, {run.name}" if len(candidates) > 1 else name
+            figure = f"{name}, {moved.runs[1].name}" if len(moves) > 1 else name
             made = list(_tests(figure, name, moved, slices_of_pairs(moved, by, every=every)))
             sign = -1.0 if less_is_better(name) else 1.0
             tests += sorted(made, key=lambda test: sign * (test[0].difference or 0.0))
@@ -443,19 +391,18 @@ def _tests(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> I
         if not each.listed:
             continue
         part = moved.at(np.flatnonzero(each.inside))
-        test = paired_difference(part, column, planning=False)
+        test = part.difference(column, planning=False)
         if test is None:
             continue
-        d = difference_record(metric, 1, test, part, test.p)
-        interval = None if d.interval is None else (d.interval.low, d.interval.high)
+        d = difference_record(metric, test, part, test.p)
         error = d.standard_error
         blind = error is None or minimal_detectable_difference(error, (d.clusters or d.n) - 1) > LEAST_DIFFERENCE
         verdict = "cannot say" if blind or d.n < FEWEST else "no difference seen"
         made = SliceFigure(
             by=each.by, name=each.name, same=tuple(each.same), figure=figure, n=d.n, mean=d.difference,
-            difference=d.difference, interval=interval, wins=d.wins, losses=d.losses, verdict=verdict,
+            difference=d.difference, interval=d.interval, wins=d.wins, losses=d.losses, verdict=verdict,
         )  # fmt: skip
-        yield made, None if interval is None else d.p
+        yield made, None if d.interval is None else d.p
 
 
 def _worst(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> Iterator[SliceFigure]:
@@ -474,20 +421,15 @@ def _worst(figure: str, metric: str, moved: Moved, slices: Sequence[Slice]) -> I
         )  # fmt: skip
 
 
-def limited_slices(runs: Sequence[Run], moves: Sequence[Moved], limits: Sequence[Limit]) -> Iterator[SliceDifference]:
+def limited_slices(moves: Sequence[Moved], limits: Sequence[Limit]) -> Iterator[SliceDifference]:
     """Yield the differences in the slices that limits are on, of each candidate.
-
-    Args:
-        runs: The baseline and the candidates, scored by the metrics.
-        moves: The baseline and each candidate brought together.
-        limits: The limits; those on all traces are left out.
 
     Raises:
         ConfigError: There is no such slice.
     """
     wanted = dict.fromkeys((limit.metric, limit.by, limit.name, limit.value) for limit in limits if limit.by)
     seen = set[tuple[object, ...]]()  # a slice may be limited alone and with each of its kind
-    for place, moved in enumerate(moves, 1):
+    for moved in moves:
         for metric, by, name, limit in wanted:
             assert by is not None
             if metric not in moved.compared:
@@ -498,19 +440,18 @@ def limited_slices(runs: Sequence[Run], moves: Sequence[Moved], limits: Sequence
                 advice = advise(name, made.names)
                 raise ConfigError(f"{metric}[{by}={name}]: no trace of the comparison has it; {advice}")
             for each in made.names if name is None else [name]:
-                if (key := (place, metric, by, each, limit)) in seen:
+                if (key := (moved.candidate, metric, by, each, limit)) in seen:
                     continue
                 seen.add(key)
                 part = moved.at(np.flatnonzero(made.inside(each)))
-                test = paired_difference(part, column, planning=False)
+                test = part.difference(column, planning=False)
                 if test is None:
                     continue
-                d = difference_record(metric, place, test, part, test.p)
+                d = difference_record(metric, test, part, test.p)
                 movers: list[TraceChange] = []
                 if d.lost[0] > limit:
-                    before, after, sign = runs[0], runs[place], 1.0 if d.less_is_better else -1.0
-                    moving = changes(part.pairing, part.kinds, before, after, place, len(part.pairing))
-                    lost = [m for m in moving if sign * m.differences.get(metric, 0.0) > 0]
+                    sign = 1.0 if d.less_is_better else -1.0
+                    lost = [m for m in changes(part, len(part.pairing)) if sign * m.differences.get(metric, 0.0) > 0]
                     movers = sorted(lost, key=lambda m: -sign * m.differences[metric])[:MOST_MOVERS]
                 p_lost = None
                 if (d.clusters or d.n) >= LEAST_SLICE and d.lost[1] is not None:
@@ -525,7 +466,7 @@ def _p_lost(moved: Moved, column: int, limit: float) -> float:
     metric = moved.pairing.first.metrics[column]
 
     def beyond(z: float) -> float:
-        test = paired_difference(moved, column, level=normal_cdf(z), planning=False)
+        test = moved.difference(column, level=normal_cdf(z), planning=False)
         assert test is not None
         least = test.lower if less_is_better(metric) else None if test.upper is None else -test.upper
         return -math.inf if least is None else least - limit

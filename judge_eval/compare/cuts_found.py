@@ -7,31 +7,23 @@ import numpy as np
 
 from judge_eval.compare.changes import Moved, words_metric
 from judge_eval.compare.comparison import CutsFound, ReadPoint
-from judge_eval.compare.evidence_of_both import PairsRead, common_budget, curve_budgets, reached
+from judge_eval.compare.evidence_of_both import PairsRead, curve_budgets, reached
 from judge_eval.errors import DataError
 from judge_eval.metrics import Metric
-from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.validation import VALIDATION, ValidationTable
-from judge_eval.runs.scoring.aggregate import FilledColumn, compare_columns, main_metric
-from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.aggregate import FilledColumn, main_metric
 
 FEWEST_LABELS = 10
 """Of so many labelled irrelevant chunks it is counted how many the judge found relevant."""
 
 
-def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound:
-    """Return how a candidate's documents are cut, if not as the baseline's, or if a metric counts words.
-
-    Args:
-        place: The candidate's place in the comparison.
-        moved: The baseline and the candidate.
-        runs: Both runs, whose people's labels are read.
-    """
+def cuts_found(moved: Moved) -> CutsFound:
+    """Return how a candidate's documents are cut, if not as the baseline's, or if a metric counts words."""
     cuts, read, names = moved.cuts, moved.read, moved.pairing.first.metrics
     plain = CutsFound(
-        candidate=place,
+        candidate=moved.candidate,
         differ=cuts.differ,
         share=cuts.share,
         same=cuts.same,
@@ -41,13 +33,13 @@ def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound:
     )
     if read is None:
         return plain
-    labelled = _false_support(moved, runs)
-    support, validated = _validated(runs) if labelled is None else (labelled, ())
+    labelled = _false_support(moved)
+    support, validated = _validated(moved.runs) if labelled is None else (labelled, ())
     in_words = {name: metric for name in names if (metric := words_metric(name)) is not None}
     return plain.replace(
         median_words=(read.before.median_words, read.after.median_words),
         reached=(reached(read.before.words), reached(read.after.words)),
-        budget=common_budget(read.before.words, read.after.words),
+        budget=read.budget,
         repeated=(read.before.repeated, read.after.repeated),
         same_text=int(read.same_text.sum()),
         false_support=support,
@@ -64,16 +56,17 @@ def cuts_found(place: int, moved: Moved, runs: tuple[Run, Run]) -> CutsFound:
     )
 
 
-def _false_support(moved: Moved, runs: tuple[Run, Run]) -> tuple[int, int] | None:
+def _false_support(moved: Moved) -> tuple[int, int] | None:
     """Count the labelled irrelevant chunks of both runs that the judge found relevant, and all of them.
 
     Labels that were given on a run's page stand in place of those of its data.
     """
     wrong = every = 0
-    for table, run in zip((moved.pairing.first, moved.pairing.second), runs, strict=True):
-        least = scale_of(run).relevant
+    tables = moved.pairing.first, moved.pairing.second
+    for table, run, scale in zip(tables, moved.runs, moved.scales, strict=True):
+        least = scale.relevant
         if run.folder is not None:
-            given = given_labels(run.folder, least, scale_of(run)).items()
+            given = given_labels(run.folder, least, scale).items()
             table = table.with_labels({key: label.label for key, label in given if label.label is not None})
         irrelevant = (table.labels >= 0) & (table.labels < least) & (table.grades >= 0)
         every += int(irrelevant.sum())
@@ -98,19 +91,12 @@ def _validated(runs: tuple[Run, Run]) -> tuple[tuple[int, int] | None, tuple[str
 
 
 def _curve(moved: Moved, read: PairsRead, metric: Metric) -> Iterator[ReadPoint]:
-    clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
     assert metric.words is not None
     for words in curve_budgets(read, metric.words):
-        sides = read.columns(replace(metric, words=words))
-        both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
-        if not both.size:
-            continue
-        before, after = (side.at(both) for side in sides)
-        codes = None if clusters is None else [clusters[row] for row in both.tolist()]
-        test = compare_columns(str(metric), before, after, codes, planning=False)
-        span = None if test.interval is None else (test.interval.low, test.interval.high)
-        means = {"baseline": test.baseline_mean, "candidate": test.candidate_mean, "difference": test.difference}
-        yield ReadPoint(words=words, interval=span, **means)
+        test = moved.test(str(metric), read.columns(replace(metric, words=words)), planning=False)
+        if test is not None:
+            means = {"baseline": test.baseline_mean, "candidate": test.candidate_mean, "difference": test.difference}
+            yield ReadPoint(words=words, interval=test.interval, **means)
 
 
 def _means(before: FilledColumn, after: FilledColumn) -> tuple[float, float] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,7 @@ from judge_eval.metrics.claim_table import NOBODY_KNOWS, UNASKED
 from judge_eval.metrics.words import EvidenceRead, grams
 from judge_eval.quotes import SHORTEST
 from judge_eval.runs.columns.verdict_table import AnyResult, Places, light_results
-from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import Run, blocks
 from judge_eval.runs.scoring.aggregate import FilledColumn
 from judge_eval.runs.scoring.evidence import Evidence, ShownList, read_evidence
 from judge_eval.runs.scoring.rescore import scale_of
@@ -72,8 +71,8 @@ class PairsRead:
 
     def alone(self, metric: Metric) -> tuple[FilledColumn, FilledColumn]:
         """Return the same with the evidence of each run's own verdicts."""
-        first, second = (_filled(metric.bounds(side.alone), side.failed) for side in (self.before, self.after))
-        return first, second
+        before, after = self.before, self.after
+        return _filled(metric.bounds(before.alone), before.failed), _filled(metric.bounds(after.alone), after.failed)
 
     @property
     def quoted(self) -> bool:
@@ -83,16 +82,18 @@ class PairsRead:
     @property
     def undefined(self) -> NDArray[np.bool_]:
         """Which traces have no claim in one of the runs."""
-        counts = [side.both.claims.counts for side in (self.before, self.after) if side.both.claims is not None]
         empty = np.zeros(len(self.before.words), dtype=np.bool_)
-        for each in counts:
-            empty |= each == 0
+        for side in (self.before, self.after):
+            if side.both.claims is not None:
+                empty |= side.both.claims.counts == 0
         return empty
 
     @property
     def budget(self) -> int:
-        """The largest round number of words that each run reaches in `REACHED` of its questions, 0 if there is none."""
-        return common_budget(self.before.words, self.after.words)
+        """The largest of 1, 1.5, 2, 3, 5, 7 times 10^n words that both runs reach (`reached`); 0 if there is none."""
+        least = min(reached(self.before.words), reached(self.after.words))
+        steps = (step * 10**n for n in range(9) for step in _STEPS)
+        return int(max((step for step in steps if step <= least and step == int(step)), default=0))
 
 
 def reached(words: NDArray[np.int64]) -> int:
@@ -100,23 +101,11 @@ def reached(words: NDArray[np.int64]) -> int:
     return int(np.sort(words)[int((1 - REACHED) * len(words))]) if len(words) else 0
 
 
-def common_budget(*runs: NDArray[np.int64]) -> int:
-    """Return the largest of 1, 1.5, 2, 3, 5, 7 times 10^n that every run reaches, from its lists' words; or 0."""
-    least = min(map(reached, runs))
-    steps = (step * 10**n for n in range(9) for step in _STEPS)
-    return int(max((step for step in steps if step <= least and step == int(step)), default=0))
-
-
 def read_pairs(runs: tuple[Run, Run], places: tuple[Places, Places], wanted: Sequence[Evidence]) -> PairsRead:
-    """Read the common traces of two runs word by word.
-
-    Args:
-        runs: Both runs.
-        places: Where their common traces are in each.
-        wanted: Which evidence metrics ask for.
+    """Read the common traces of two runs, at these places of each, word by word.
 
     Raises:
-        MetricError: That of claims is wanted, and a run was not judged by claims.
+        MetricError: The evidence of claims is wanted, and a run was not judged by claims.
     """
     scales = scale_of(runs[0]), scale_of(runs[1])
     same_scale = scales[0] == scales[1]
@@ -124,7 +113,7 @@ def read_pairs(runs: tuple[Run, Run], places: tuple[Places, Places], wanted: Seq
     sides = [_SideBuilder(run, wanted, step) for run in runs]
     results = zip(*(light_results(run, at) for run, at in zip(runs, places, strict=True)), strict=True)
     same = list[bool]()
-    while block := list(islice(results, _BLOCK)):
+    for block in blocks(results, _BLOCK):
         lists = [side.take([pair[place] for pair in block]) for place, side in enumerate(sides)]
         same += (np.array_equal(first.words, second.words) for first, second in zip(*lists, strict=True))
         for side, own, other, scale in zip(sides, lists, lists[::-1], scales, strict=True):
@@ -176,7 +165,7 @@ class _SideBuilder:
         claims = None
         if "of claims" in self._wanted:
             claims = ClaimTable(np.empty(0, dtype=np.int8), nowhere, counts, vital, together)
-        tables = (
+        both, alone = (
             GradeTable(
                 np.empty(0, dtype=np.int8),
                 np.zeros(n + 1, dtype=np.int64),
@@ -184,11 +173,10 @@ class _SideBuilder:
                 maximum=scale.maximum - scale.minimum,
                 minimum=scale.minimum,
                 claims=claims,
-                reading=_joined(blocks),
+                reading=_joined(parts),
             )
-            for blocks in (self.both, self.alone)
+            for parts in (self.both, self.alone)
         )
-        both, alone = tables
         words = np.array(self._words, dtype=np.int64)
         return SideRead(
             both,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from judge_eval.compare.comparison import (
     MOST_MOVERS,
@@ -15,12 +15,12 @@ from judge_eval.compare.comparison import (
     Check,
     Checks,
     Comparison,
-    CutsFound,
     Difference,
     GateOutcome,
     LimitedDrop,
     LimitedSlices,
     LimitKind,
+    TraceChange,
     TraceValue,
 )
 from judge_eval.compare.options import Gates, Undecided
@@ -134,20 +134,13 @@ def _sliced(name: str) -> tuple[str, SliceBy | None, str | None]:
     return metric.strip(), by, part.strip() if equals else None
 
 
-def read_limits(
-    fail_under: Iterable[str] = (), max_drop: Iterable[str] = (), non_inferior: Iterable[str] = ()
-) -> list[Limit]:
-    """Read limits; of a metric of which less is better, `fail_under` and `max_drop` are limits from above."""
-    return [
-        *(Limit.parse("fail-under", text) for text in fail_under),
-        *(Limit.parse("max-drop", text) for text in max_drop),
-        *(Limit.parse("non-inferior", text) for text in non_inferior),
-    ]
-
-
 def gate_limits(gates: Gates) -> list[Limit]:
-    """Read the limits of all kinds."""
-    return read_limits(gates.fail_under, gates.max_drop, gates.non_inferior)
+    """Read the limits of all kinds; if less is better, `fail_under` and `max_drop` are limits from above."""
+    return [
+        *(Limit.parse("fail-under", text) for text in gates.fail_under),
+        *(Limit.parse("max-drop", text) for text in gates.max_drop),
+        *(Limit.parse("non-inferior", text) for text in gates.non_inferior),
+    ]
 
 
 def gated_metrics(names: Iterable[str], gates: Gates) -> tuple[str, ...]:
@@ -204,17 +197,9 @@ def seen_before(
 ) -> tuple[float | None, int | None]:
     """Return the least drop that a limit will see, and from how many traces on an unchanged run is shown to keep it.
 
-    Both with 80% power, before anything is judged.
-
-    Args:
-        limit: The limit on the drop.
-        spread: The standard deviation of the differences between two runs, as far as it is known.
-        traces: How many traces there are, at least 1.
-        span: How wide the metric's range is.
-        slices: How many slices the gate limits; the level of the bound is .05 divided by it.
-
-    Returns:
-        The drop (None: no possible one is seen), and the traces (None: more than a million).
+    Both are with 80% power, before anything is judged. No possible drop is seen if the first is None; the second is
+    None if it is more than a million. `spread` is the standard deviation of the differences between two runs; the level
+    of the bound is .05 divided by the number of slices that the gate limits.
     """
     gap = _gap_before(spread, traces, span, 0.05 / slices)
     return seen_at(limit, gap, spread / math.sqrt(traces), span), _kept_from(limit, spread, span)
@@ -281,8 +266,7 @@ def _planned(d: Difference, reach: float, gap: float) -> int | None:
     if gap <= 0:
         return None
     root = (spread + math.sqrt(spread**2 + 4 * rest * gap)) / (2 * gap)
-    wanted = math.ceil(root**2)
-    wanted = _rounded(wanted)
+    wanted = _rounded(root**2)
     return wanted if wanted <= _MOST_NAMED else None
 
 
@@ -292,10 +276,22 @@ def _rounded(wanted: float) -> int:
     return math.ceil(wanted / step) * step
 
 
-def lets_pass(outcome: GateOutcome, limit: Limit, undecided: Undecided) -> tuple[bool, bool]:
-    """Say whether an outcome lets the gate pass, and whether with a warning."""
+def _check(
+    limit: Limit,
+    run: str,
+    outcome: GateOutcome,
+    undecided: Undecided,
+    *,
+    movers: Sequence[TraceChange] = (),
+    **fields: Any,
+) -> Check:
+    """Make the record of a limit: with an outcome that lets the gate pass it names no traces."""
     allowed = outcome == "undecided" and undecided != "fail" and limit.kind != "non-inferior"
-    return outcome == "passed" or allowed, allowed and undecided == "warn"
+    passed = outcome == "passed" or allowed
+    return Check(
+        kind=limit.kind, metric=limit.metric, part=limit.part, run=run, limit=limit.value, outcome=outcome,
+        passed=passed, warns=allowed and undecided == "warn", movers=() if passed else tuple(movers), **fields,
+    )  # fmt: skip
 
 
 def interval_lost(d: Difference) -> Interval | None:
@@ -353,12 +349,10 @@ def _check_mean(run: Run, limit: Limit, undecided: Undecided) -> Check:
     if a.mean is not None and limit.broken_by(a.mean) <= _ROUNDING:
         could_break = a.n_failed and (worst is None or limit.broken_by(worst) > _ROUNDING)
         outcome = "undecided" if could_break else "passed"
-    passed, warns = lets_pass(outcome, limit, undecided)
-    return Check(
-        kind=limit.kind, metric=limit.metric, run=run.name, limit=limit.value, value=a.headline_mean,
-        interval=a.interval, outcome=outcome, passed=passed, warns=warns, basis=a,
-        worst=() if passed else _worst_traces(run, limit, valued=outcome == "failed" and a.mean is not None),
-    )  # fmt: skip
+    check = _check(limit, run.name, outcome, undecided, value=a.headline_mean, interval=a.interval, basis=a)
+    if check.passed:
+        return check
+    return check.replace(worst=_worst_traces(run, limit, valued=outcome == "failed" and a.mean is not None))
 
 
 def _worst_traces(run: Run, limit: Limit, *, valued: bool) -> tuple[TraceValue, ...]:
@@ -395,13 +389,15 @@ def check_drops(
     """Check the limits on what was lost against the baseline."""
     # All kinds ask whether less than the limit was lost (`decide_drop`). `max-drop`, and `max-rise` where less is
     # better, fail where more is shown. `non-inferior` does not pass unless less is shown. Across two judges a limit is
-    # on retrieval's part of the change, unless `total`.
+    # on retrieval's part of the change, unless `total`. On a metric that counts chunks it is undecided if the documents
+    # are cut differently.
     out = []
     for limit in limits:
         for place in range(1, len(comparison.runs)) if not limit.of_mean else ():
             cuts = comparison.cuts_of(place)
             if cuts is not None and limit.metric in cuts.by_chunks:
-                out.append(_not_compared(comparison, cuts, limit, undecided))
+                run, baseline = comparison.runs[place].name, comparison.baseline.name
+                out.append(_check(limit, run, "undecided", undecided, value=None, baseline=baseline, basis=cuts))
                 continue
             if limit.by is not None:
                 out.append(check_slices(comparison, place, limit, undecided))
@@ -416,27 +412,15 @@ def check_drops(
     return out
 
 
-def _not_compared(comparison: Comparison, cuts: CutsFound, limit: Limit, undecided: Undecided) -> Check:
-    """Leave a limit on a metric that counts chunks undecided, since the documents are cut differently."""
-    passed, warns = lets_pass("undecided", limit, undecided)
-    return Check(
-        kind=limit.kind, metric=limit.metric, part=limit.part, run=comparison.runs[cuts.candidate].name,
-        limit=limit.value, value=None, outcome="undecided", passed=passed, warns=warns,
-        baseline=comparison.baseline.name, basis=cuts,
-    )  # fmt: skip
-
-
 def _check_drop(
     comparison: Comparison, d: Difference, limit: Limit, undecided: Undecided, part: Attribution | None
 ) -> Check:
     outcome, _ = decide_drop(d, limit.value)
-    passed, warns = lets_pass(outcome, limit, undecided)
     sign = 1.0 if d.less_is_better else -1.0
     lost = [m for m in comparison.movers(d.metric, d.candidate) if sign * m.differences[d.metric] > 0]
-    return Check(
-        kind=limit.kind, metric=d.metric, run=comparison.runs[d.candidate].name, limit=limit.value,
-        value=d.lost[0], interval=interval_lost(d), outcome=outcome, passed=passed, warns=warns,
-        sees=seen_drop(d, limit.value), movers=() if passed else tuple(lost), baseline=comparison.baseline.name,
+    return _check(
+        limit, comparison.runs[d.candidate].name, outcome, undecided, value=d.lost[0], interval=interval_lost(d),
+        sees=seen_drop(d, limit.value), movers=lost, baseline=comparison.baseline.name,
         basis=LimitedDrop(difference=d, shared=None if part is None else part.shared),
     )  # fmt: skip
 
@@ -471,12 +455,10 @@ def check_slices(comparison: Comparison, place: int, limit: Limit, undecided: Un
         sees=tuple((d, seen_in_slice(d, limit.value, max(1, len(family)))) for d in extremes.values()),
         another_judge=comparison.attribution(limit.metric, place) is not None,
     )
-    passed, warns = lets_pass(outcome, limit, undecided)
-    movers = [m for d in failed or [worst] for m in d.movers]
-    return Check(
-        kind=limit.kind, metric=limit.metric, part=limit.part, run=comparison.runs[place].name, limit=limit.value,
-        value=worst.lost[0], interval=interval_lost(worst), outcome=outcome, passed=passed, warns=warns,
-        movers=() if passed else tuple(movers[:MOST_MOVERS]), baseline=comparison.baseline.name, basis=basis,
+    movers = [m for d in failed or [worst] for m in d.movers][:MOST_MOVERS]
+    return _check(
+        limit, comparison.runs[place].name, outcome, undecided, value=worst.lost[0], interval=interval_lost(worst),
+        movers=movers, baseline=comparison.baseline.name, basis=basis,
     )  # fmt: skip
 
 

@@ -11,8 +11,7 @@ from judge_eval.compare.comparison import Difference, WordingAgainst, WordingSpl
 from judge_eval.note import Note
 from judge_eval.runs.columns.verdict_table import cluster_codes
 from judge_eval.runs.folder.describing import judge_differences
-from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import FilledColumn, known_metric
+from judge_eval.runs.scoring.aggregate import known_metric
 from judge_eval.stats import imbens_manski
 
 RANGE = (0.0, 1.0)
@@ -20,7 +19,7 @@ RANGE = (0.0, 1.0)
 
 
 def wording_splits(
-    baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved], differences: Sequence[Difference]
+    moves: Sequence[Moved], differences: Sequence[Difference]
 ) -> tuple[tuple[WordingSplit, ...], list[Note]]:
     """Split the baseline's loss by metric into what another wording finds and what every wording loses, with notes.
 
@@ -28,17 +27,16 @@ def wording_splits(
     the baseline's d among them. Candidates with another judge, other cuts or the baseline's wordings take no part, nor
     does one whose retriever returned something else for a question that was searched in the same words.
     """
-    places, notes = list[int](), list[Note]()
-    for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1):
-        pairing = each.pairing
-        alike = pairing.same_searches
-        if alike.all() or each.cuts.differ or judge_differences(baseline.manifest, run.manifest):
+    some, notes = list[Moved](), list[Note]()
+    for moved in moves:
+        alike = moved.pairing.same_searches
+        if alike.all() or moved.cuts.differ or judge_differences(*(run.manifest for run in moved.runs)):
             continue
-        if others := int(_other_lists(pairing, np.flatnonzero(alike)).sum()):
-            notes.append(Note(kind="other retriever", candidate=place, count=others))
-            continue
-        places.append(place)
-    return tuple(_splits(places, moved, differences)) if places else (), notes
+        if others := int(_other_lists(moved.pairing, np.flatnonzero(alike)).sum()):
+            notes.append(Note(kind="other retriever", candidate=moved.candidate, count=others))
+        else:
+            some.append(moved)
+    return tuple(_splits(some, differences)) if some else (), notes
 
 
 def _other_lists(pairing: Pairing, pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -54,14 +52,14 @@ def _other_lists(pairing: Pairing, pairs: NDArray[np.int64]) -> NDArray[np.bool_
     return differ
 
 
-def _splits(places: Sequence[int], moved: Sequence[Moved], differences: Sequence[Difference]) -> Iterator[WordingSplit]:
-    some = [moved[place - 1] for place in places]
+def _splits(some: Sequence[Moved], differences: Sequence[Difference]) -> Iterator[WordingSplit]:
     first = some[0].pairing.first
     for column, name in enumerate(first.metrics):
         metric = known_metric(name)
         if metric is None or words_metric(name) is not None or metric.limits != RANGE or metric.spec.less_is_better:
             continue
-        sides = [_of_baseline(each, column) for each in some]
+        # A candidate's values in the baseline's rows, NaN where it lacks the question.
+        sides = [each.after.at(each.pairing.b, column).spread(each.pairing.a, len(first)) for each in some]
         deployed = some[0].before.at(np.arange(len(first)), column)
         known = ~np.any([np.isnan(side.value) for side in (deployed, *sides)], axis=0)
         rows = np.flatnonzero(known)
@@ -89,21 +87,10 @@ def _splits(places: Sequence[int], moved: Sequence[Moved], differences: Sequence
             every=float(every.value or 0.0),
             every_interval=every.interval,
             against=tuple(
-                _against(place, base.value, each.value, differences, name)
-                for place, each in zip(places, others, strict=True)
+                _against(moved.candidate, base.value, each.value, differences, name)
+                for moved, each in zip(some, others, strict=True)
             ),
         )
-
-
-def _of_baseline(moved: Moved, column: int) -> FilledColumn:
-    """Return a candidate's values in the baseline's rows, NaN where it lacks the question."""
-    pairing, size = moved.pairing, len(moved.pairing.first)
-    ends = []
-    for end in ("value", "low", "high"):
-        values = np.full(size, np.nan)
-        values[pairing.a] = getattr(moved.after, end)[pairing.b, column]
-        ends.append(values)
-    return FilledColumn(*ends)
 
 
 def _against(

@@ -122,15 +122,14 @@ class ComparedTables:
             moved_between((first, run), (first, scored[place]), (self.columns[0], self.columns[place]), place)
             for place, run in enumerate(others, 1)
         ]
-        self.record = weigh(first, others, self.moved)
+        self.record = weigh(self.moved)
 
     def slices(self, by: Sequence[SliceBy] = ()) -> str:
         """Return how each metric changes from the first run to each other one, by slice, as HTML."""
-        first, *others = self.tables
+        first = self.tables[0]
         if not (kinds := first.sliced_by(by)):
             return ""
-        every = bool(by or first.run.manifest.intervals.by)
-        figures = slices_between([table.run for table in others], self.moved, kinds, every=every)
+        figures = slices_between(self.moved, kinds, every=bool(by or first.run.manifest.intervals.by))
         return sections_html(slice_sections(figures, "no change"), SLICES)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -72,42 +73,58 @@ def _score(more: int, fewer: int, n: int, difference: float) -> float:
     return (more - fewer - n * difference) / math.sqrt(variance) if variance > 0 else -math.inf
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Differences:
     """Paired differences, with the intervals and bounds of their mean."""
 
+    each: Floats
+    """Of each trace, shape (n,)."""
     totals: Floats
     """The sum of the differences of each unit (a trace or a cluster), shape (g,)."""
     sizes: Floats
     """How many differences each unit has, shape (g,)."""
+    mean: float
+    error: float
+    """The standard error of the mean; 0 for fewer than two units."""
     clustered: bool
     span: float | None
     """The greatest possible difference; None where there is none."""
-    rates: tuple[int, int, int] | None
+    rates: tuple[int, int, int] | None = None
     """Pairs lost, pairs won and all pairs, where each value is a limit and traces are independent."""
     student: bool
     """Whether Student's interval holds for them (`student_holds`)."""
 
     @classmethod
-    def of(
-        cls, a: Floats, b: Floats, d: Floats, units: tuple[Ints, int, bool], limits: ValueLimits | None
+    def between(
+        cls, a: Floats, b: Floats, codes: Ints, groups: int, limits: ValueLimits | None, *, clustered: bool
     ) -> Differences:
-        """Make the differences `d` of the values `a` and `b`.
-
-        `units`: the unit of each trace, how many there are, and whether they are clusters.
-        """
-        codes, groups, clustered = units
+        """Make the differences of the values `a` and `b`; `codes` is the unit of each trace, one of `groups`."""
+        d = b - a
+        # Rounding of equal scores (0.1 + 0.2 against 0.3) is not a win.
+        d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
+        error = standard_error(d, codes, groups) or 0.0
+        if error < 1e-15 * float(np.maximum(np.abs(a), np.abs(b)).max()):
+            error = 0.0  # all that is left is rounding
         least, greatest = limits or (None, None)
-        span = None if least is None or greatest is None else greatest - least
-        rates = None
-        if least is not None and greatest is not None and not clustered:
-            ends = (least, greatest)
-            if np.isin(a, ends).all() and np.isin(b, ends).all():
+        span = rates = None
+        if least is not None and greatest is not None:
+            span = greatest - least
+            if not clustered and np.isin((a, b), (least, greatest)).all():
                 rates = int((d < 0).sum()), int((d > 0).sum()), int(d.size)
         sums, sizes = group_sums(d, codes, groups), group_sums(np.ones_like(d), codes, groups)
-        return cls(sums, sizes, clustered, span, rates, student_holds(sums, sizes))
+        return cls(
+            each=d,
+            totals=sums,
+            sizes=sizes,
+            mean=float(d.mean()),
+            error=error,
+            clustered=clustered,
+            span=span,
+            rates=rates,
+            student=student_holds(sums, sizes),
+        )
 
-    def interval(self, level: float, mean: float, error: float) -> Interval | None:
+    def interval(self, level: float) -> Interval | None:
         """Return the two-sided interval: `score` for rates; else `t` (or `CR1 t`) or `gaffke`, by a rule.
 
         Values with limits: Student's where `student_holds`, cut at the limits, else Gaffke's bound
@@ -121,13 +138,13 @@ class Differences:
             ends = (-self.span, self.span)
             bounds = bounded_interval(self.totals, self.sizes, ends, level, end_weight=1.0)
             return Interval(*bounds, level, "gaffke")
-        if error == 0:
+        if self.error == 0:
             return None
-        half = t_ppf((1 + level) / 2, self.totals.size - 1) * error
-        made = Interval(mean - half, mean + half, level, "CR1 t" if self.clustered else "t")
+        half = t_ppf((1 + level) / 2, self.totals.size - 1) * self.error
+        made = Interval(self.mean - half, self.mean + half, level, "CR1 t" if self.clustered else "t")
         return made if self.span is None else made.within(-self.span, self.span)
 
-    def tail(self, mean: float, error: float, *, upper: bool) -> float:
+    def tail(self, *, upper: bool) -> float:
         """Return the one-sided p at which the lower (or the upper) end of `interval` is 0.
 
         Twice the lesser of both is the p of the test that the interval inverts: McNemar's (1947) where it is `score`,
@@ -140,13 +157,13 @@ class Differences:
             return normal_cdf(-sign * (wins - losses) / math.sqrt(wins + losses)) if wins + losses else 0.5
         if self.span is not None and not self.student:
             return bounded_tail(self.totals, self.sizes, -sign * self.span)
-        return t_sf(sign * mean / error, self.totals.size - 1) if error else 0.5
+        return t_sf(sign * self.mean / self.error, self.totals.size - 1) if self.error else 0.5
 
     @property
     def _by_score(self) -> bool:
         return self.rates is not None and self.totals.size >= FEW_TRIALS
 
-    def bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
+    def bound(self, level: float, *, upper: bool) -> float | None:
         """Return the lower or the upper bound of the mean at the level, for decisions.
 
         It keeps its level for few and lopsided traces too. Values between limits: Gaffke's bound on the
@@ -156,12 +173,12 @@ class Differences:
         """
         sign = 1.0 if upper else -1.0
         if self.span is None:
-            return mean + sign * t_ppf(level, self.totals.size - 1) * error if error else None
+            return self.mean + sign * t_ppf(level, self.totals.size - 1) * self.error if self.error else None
         if self.rates is not None and not upper:
             return self._score(2 * level - 1)[0]
         return bounded_end(self.totals, self.sizes, sign * self.span, level if upper else 1 - level)
 
-    def student_bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
+    def student_bound(self, level: float, *, upper: bool) -> float | None:
         """Return Student's bound of the mean where `student_holds`; None elsewhere.
 
         Where the differences lean to its side it is further out (`leaning_half`): uncorrected it is wrong in up to
@@ -170,7 +187,7 @@ class Differences:
         if self.span is None or self.rates is not None or not self.student:
             return None
         sign = 1.0 if upper else -1.0
-        return mean + sign * leaning_half(self.totals, self.sizes, error, level, sign)
+        return self.mean + sign * leaning_half(self.totals, self.sizes, self.error, level, sign)
 
     def _score(self, level: float) -> tuple[float, float]:
         assert self.rates is not None
@@ -179,46 +196,23 @@ class Differences:
         return low * self.span, high * self.span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    """The differences of two columns of values, with their mean and its standard error."""
-
-    d: Floats
-    differences: Differences
-    mean: float
-    error: float | None
-
-    @classmethod
-    def of(cls, a: Floats, b: Floats, units: tuple[Ints, int, bool], limits: ValueLimits | None) -> _Side:
-        d = b - a
-        # Rounding of equal scores (0.1 + 0.2 against 0.3) is not a win.
-        d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
-        error = standard_error(d, *units[:2])
-        if error is not None and error < 1e-15 * float(np.maximum(np.abs(a), np.abs(b)).max()):
-            error = 0.0  # all that is left is rounding
-        return cls(d, Differences.of(a, b, d, units, limits), float(d.mean()), error)
-
-
-def _imbens_manski(low: _Side, middle: _Side, high: _Side, level: float) -> Interval | None:
+def _imbens_manski(low: Differences, middle: Differences, high: Differences, level: float) -> Interval | None:
     """Return the interval of the difference between the least and the greatest ones, as `imbens_manski`."""
-    assert low.error is not None
-    assert high.error is not None
     quantile = manski_quantile(high.mean - low.mean, max(low.error, high.error), level)
     inner = 2 * normal_cdf(quantile) - 1
-    ends = [side.differences.interval(inner, side.mean, side.error or 0.0) for side in (low, high)]
+    ends = low.interval(inner), high.interval(inner)
     if ends[0] is None or ends[1] is None:
         return None
     bottom, top = min(ends[0].low, middle.mean), max(ends[1].high, middle.mean)
     return Interval(bottom, top, level, f"Imbens-Manski {ends[0].method}")
 
 
-def _p_imbens_manski(low: _Side, high: _Side) -> float:
+def _p_imbens_manski(low: Differences, high: Differences) -> float:
     """Return 1 less the level at which an end of `_imbens_manski` is 0."""
     # An end leaves 0 out at a level whose quantile C is less than z: the level is Phi(z + gap / s) - Phi(-z) there.
-    spread, gap = max(low.error or 0.0, high.error or 0.0), high.mean - low.mean
+    spread, gap = max(low.error, high.error), high.mean - low.mean
     ps = [1.0]
-    for side, upper in ((low, False), (high, True)):
-        tail = side.differences.tail(side.mean, side.error or 0.0, upper=upper)
+    for tail in (low.tail(upper=False), high.tail(upper=True)):
         if tail < 0.5:
             beyond = normal_cdf(normal_ppf(max(tail, 1e-12)) - gap / spread) if spread else 0.0
             ps.append(tail + beyond)
@@ -309,47 +303,42 @@ def compare_paired(
     if a.size == 0:
         raise ValueError("no trace is common to both; there is nothing to compare")
     codes, groups = group_codes(clusters, a.size)
-    clustered = clusters is not None
-    units = codes, groups, clustered
-    middle = low = high = _Side.of(a, b, units, limits)
+    between = partial(Differences.between, codes=codes, groups=groups, limits=limits, clustered=clusters is not None)
+    middle = low = high = between(a, b)
     if ends is not None:
         (a_low, a_high), (b_low, b_high) = (pair(*side, ("least", "greatest")) for side in ends)
-        low, high = _Side.of(a_high, b_low, units, limits), _Side.of(a_low, b_high, units, limits)
-    d, mean, error = middle.d, middle.mean, middle.error
-    open_ = low.d != high.d
+        low, high = between(a_high, b_low), between(a_low, b_high)
+    d, open_ = middle.each, low.each != high.each
     interval = lower = upper = t_lower = t_upper = None
     p = 1.0
-    if error is not None:
-        lower = low.differences.bound(level, low.mean, low.error or 0.0, upper=False)
-        upper = high.differences.bound(level, high.mean, high.error or 0.0, upper=True)
-        interval = middle.differences.interval(level, mean, error)
+    if groups > 1:
+        lower, upper = low.bound(level, upper=False), high.bound(level, upper=True)
         if not open_.any():
-            t_lower, t_upper = (
-                middle.differences.student_bound(level, mean, error, upper=upper) for upper in (False, True)
-            )
-            p = min(1.0, 2 * min(middle.differences.tail(mean, error, upper=side) for side in (False, True)))
+            interval = middle.interval(level)
+            t_lower, t_upper = (middle.student_bound(level, upper=upper) for upper in (False, True))
+            p = min(1.0, 2 * min(middle.tail(upper=upper) for upper in (False, True)))
         else:
             interval = _imbens_manski(low, middle, high, level)
             p = 1.0 if interval is None else _p_imbens_manski(low, high)
     spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
     return PairedComparison(
         n=d.size,
-        clusters=groups if clustered else None,
+        clusters=None if clusters is None else groups,
         baseline_mean=float(a.mean()),
         candidate_mean=float(b.mean()),
-        difference=mean,
+        difference=middle.mean,
         interval=interval,
         lower=lower,
         upper=upper,
         t_lower=t_lower,
         t_upper=t_upper,
         baseline_range=(float(a.min()), float(a.max())),
-        standard_error=error,
+        standard_error=middle.error if groups > 1 else None,
         p=p,
-        dz=mean / spread if error and spread else None,
-        wins=int((low.d > 0).sum()),
-        ties=int(((low.d == 0) & (high.d == 0)).sum()),
-        losses=int((high.d < 0).sum()),
+        dz=middle.mean / spread if middle.error and spread else None,
+        wins=int((low.each > 0).sum()),
+        ties=int(((low.each == 0) & (high.each == 0)).sum()),
+        losses=int((high.each < 0).sum()),
         n_open=int(open_.sum()),
         detectable=_detectable(middle, interval, (1 - level) / comparisons) if planning else None,
     )
@@ -358,27 +347,27 @@ def compare_paired(
 POWER = 0.8
 
 
-def _detectable(side: _Side, interval: Interval | None, alpha: float) -> float | None:
+def _detectable(differences: Differences, interval: Interval | None, alpha: float) -> float | None:
     """Return the least shift that the test at alpha shows with 80% power; see `PairedComparison`."""
-    span, error = side.differences.span, side.error
+    span, error = differences.span, differences.error
     if not error or interval is None:
         return None
     if interval.method.endswith("gaffke"):
-        least = _shift_tested(side, alpha) + normal_ppf(POWER) * error
+        least = _shift_tested(differences, alpha) + normal_ppf(POWER) * error
     elif interval.method.endswith("score"):
-        wide = side.differences.interval(1 - alpha, side.mean, error)
+        wide = differences.interval(1 - alpha)
         assert wide is not None
         least = (wide.high - wide.low) / 2 + normal_ppf(POWER) * error
     else:
-        least = minimal_detectable_difference(error, side.differences.totals.size - 1, power=POWER, alpha=alpha)
+        least = minimal_detectable_difference(error, differences.totals.size - 1, power=POWER, alpha=alpha)
     return None if span is not None and least > span else least
 
 
-def _shift_tested(side: _Side, alpha: float) -> float:
+def _shift_tested(differences: Differences, alpha: float) -> float:
     """Return the shift of the centred differences, up or down, at which Gaffke's bound leaves 0 out."""
-    span, sizes = side.differences.span, side.differences.sizes
+    span, sizes = differences.span, differences.sizes
     assert span is not None
-    residuals = side.differences.totals - side.mean * sizes
+    residuals = differences.totals - differences.mean * sizes
     shifts = []
     for signed in (residuals, -residuals):
         low, high = 0.0, span

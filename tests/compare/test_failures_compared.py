@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judge_eval.compare.compare import compare
-from judge_eval.compare.gate import check_drops, check_gates, read_limits
+from judge_eval.compare.gate import check_drops, check_gates, gate_limits
 from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError
 from judge_eval.eval_run import EvalRun
@@ -41,7 +41,7 @@ def test_failures_never_help_a_gate_to_pass() -> None:
     grades = {(name, "a"): 1 if k < 30 else RefusedError("no") for k, name in enumerate(NAMES)}
     before = judged(traces_of(TEXTS), {(name, "a"): 1 for name in NAMES[:50]}, metrics=["HitRate@3"])
     after = judged(traces_of(TEXTS), grades, metrics=["HitRate@3"])
-    (check,) = check_drops(compare(before, after), read_limits(max_drop=["HitRate@3=0.2"]))
+    (check,) = check_drops(compare(before, after), gate_limits(Gates(max_drop=("HitRate@3=0.2",))))
     assert check.outcome == "undecided"
     assert "failed verdicts leave 30 of 60 traces open" in check_sentence(check)
 

@@ -14,8 +14,8 @@ from judge_eval.compare.gate import (
     check_gates,
     check_under,
     decide_drop,
+    gate_limits,
     planned_traces,
-    read_limits,
     seen_before,
     seen_drop,
     seen_in_slice,
@@ -43,10 +43,10 @@ def worse(count: int) -> tuple[object, ...]:
 def test_a_mean_under_the_limit_fails_by_how_much() -> None:
     """`fail-under` compares the mean; the sentence names metric, mean and distance."""
     _, run = worse(10)
-    (check,) = check_under(run, read_limits(["AP@3=0.7"]))  # type: ignore[arg-type]
+    (check,) = check_under(run, gate_limits(Gates(fail_under=("AP@3=0.7",))))  # type: ignore[arg-type]
     assert not check.passed
     assert check_sentence(check) == "AP@3 is 0.5000, 0.2000 under 0.7"
-    assert check_under(run, read_limits(["AP@3=0.5"]))[0].passed  # type: ignore[arg-type]
+    assert check_under(run, gate_limits(Gates(fail_under=("AP@3=0.5",))))[0].passed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_undecided_fails_warns_or_passes(
 ) -> None:
     """`max-drop` fails where more is shown; what is undecided passes with a warning unless it is set otherwise."""
     result = compare(*worse(lost))  # type: ignore[arg-type]
-    (check,) = check_drops(result, read_limits(max_drop=[f"AP@3={limit}"]), undecided=undecided)
+    (check,) = check_drops(result, gate_limits(Gates(max_drop=(f"AP@3={limit}",))), undecided=undecided)
     assert (check.passed, check.warns) == (passed, warns)
     assert (len(check.movers) > 0) is not passed
 
@@ -75,7 +75,7 @@ def test_what_is_undecided_fails_warns_or_passes(
 def test_a_failed_check_names_the_traces_that_lost_most() -> None:
     """The movers are the traces that lost, the greatest loss first, at most five."""
     result = compare(*worse(10))  # type: ignore[arg-type]
-    (check,) = check_drops(result, read_limits(max_drop=["AP@3=0.1"]))
+    (check,) = check_drops(result, gate_limits(Gates(max_drop=("AP@3=0.1",))))
     assert len(check.movers) == 5
     assert all(m.differences["AP@3"] == -1 for m in check.movers)
     assert {m.trace_id for m in check.movers} <= set(NAMES[:10])
@@ -84,10 +84,10 @@ def test_a_failed_check_names_the_traces_that_lost_most() -> None:
 def test_non_inferiority_needs_evidence() -> None:
     """Twenty equal traces show that less than 0.3 was lost, and not that less than 0.05 was."""
     equal = compare(*worse(0))  # type: ignore[arg-type]
-    (wide,) = check_drops(equal, read_limits(non_inferior=["AP@3=0.3"]))
+    (wide,) = check_drops(equal, gate_limits(Gates(non_inferior=("AP@3=0.3",))))
     assert (wide.outcome, wide.passed) == ("passed", True)
     for undecided in ("pass", "warn", "fail"):
-        limits = read_limits(non_inferior=["AP@3=0.05"])
+        limits = gate_limits(Gates(non_inferior=("AP@3=0.05",)))
         (narrow,) = check_drops(equal, limits, undecided=undecided)  # type: ignore[arg-type]
         assert (narrow.outcome, narrow.passed) == ("undecided", False)
     assert "it sees drops of 0.22 or more with 20 traces (80% power)" in check_sentence(narrow)
@@ -119,7 +119,7 @@ def test_the_report_starts_with_its_marker_and_stays_short() -> None:
     first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
     second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
     result = compare(first, second)
-    text = pull_request_comment(second, result, check_drops(result, read_limits(max_drop=["P@3=0.1"])))
+    text = pull_request_comment(second, result, check_drops(result, gate_limits(Gates(max_drop=("P@3=0.1",)))))
     assert text.startswith(MARKER)
     assert len(text) < MOST
     assert "more" in text
@@ -131,7 +131,7 @@ def test_junit_is_xml_whatever_the_text() -> None:
     more = {n: {"query": 'a\x00<b>&"q ' + n} for n in NAMES}
     first = judged(traces_of(TEXTS, **more), {"a": 1})
     result = compare(first, judged(traces_of(TEXTS, **more), {}))
-    checks = check_drops(result, read_limits(max_drop=["AP@3=0.1", "P@3=1"]))
+    checks = check_drops(result, gate_limits(Gates(max_drop=("AP@3=0.1", "P@3=1"))))
     root = ET.fromstring(junit(checks).encode("utf-8"))
     assert root.attrib == {"tests": "2", "failures": "1", "errors": "0"}
     (failure,) = root.iter("failure")

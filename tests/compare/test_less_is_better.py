@@ -9,7 +9,8 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import Comparison
-from judge_eval.compare.gate import Limit, check_drops, check_under, read_limits
+from judge_eval.compare.gate import Limit, check_drops, check_under, gate_limits
+from judge_eval.compare.options import Gates
 from judge_eval.export.ci_reports import junit, pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
@@ -82,12 +83,12 @@ def test_a_rise_breaks_a_limit_and_names_the_traces(runs: tuple[EvalRun, EvalRun
 def test_a_mean_that_must_not_be_above(runs: tuple[EvalRun, EvalRun]) -> None:
     """`fail-over` is an upper limit: above it fails, at it passes, and what failed could bring it over."""
     before, after = runs
-    assert check_under(before, read_limits(fail_under=["Conflict@2=0"]))[0].passed
-    (check,) = check_under(after, read_limits(fail_under=["Conflict@2=0.2"]))
+    assert check_under(before, gate_limits(Gates(fail_under=("Conflict@2=0",))))[0].passed
+    (check,) = check_under(after, gate_limits(Gates(fail_under=("Conflict@2=0.2",))))
     assert check.outcome == "failed"
     assert "over 0.2" in check_sentence(check)
     broken = run_of([CLEAN] * 20 + [{"c": "+!", "d": ".!"}], "broken")
-    (open_,) = check_under(broken, read_limits(fail_under=["Conflict@2=0.01"]))
+    (open_,) = check_under(broken, gate_limits(Gates(fail_under=("Conflict@2=0.01",))))
     assert open_.outcome == "undecided"
     assert "could bring it up to 0.02" in check_sentence(open_)
 

@@ -8,7 +8,8 @@ from judge_eval import EvalRun
 from judge_eval.cli.printing.output import show_comparison
 from judge_eval.compare.compare import compare
 from judge_eval.compare.comparison import ClaimsMoved, Comparison
-from judge_eval.compare.gate import check_drops, read_limits
+from judge_eval.compare.gate import check_drops, gate_limits
+from judge_eval.compare.options import Gates
 from judge_eval.export.ci_reports import pull_request_comment
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.comparepage import compare_page
@@ -159,5 +160,5 @@ def test_a_gate_is_not_left_open_by_traces_without_claims() -> None:
     """A quarter of traces without claims is no quarter of unknown values: the limit is shown to be kept."""
     before, after = many(10)
     result = compare(before, after, metrics=["ClaimRecall@2"])
-    (check,) = check_drops(result, read_limits(max_drop=["ClaimRecall@2=0.3"]))
+    (check,) = check_drops(result, gate_limits(Gates(max_drop=("ClaimRecall@2=0.3",))))
     assert check.outcome == "passed", check_sentence(check)
