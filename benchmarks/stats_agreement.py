@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from benchmarks.lines import Line
 from judge_eval import Evaluator, FakeBackend, Trace
-from judge_eval.stats import agreement_of, figures_of_agreement
+from judge_eval.stats import agreement, agreement_of
 from judge_eval.study.correct import Corrected, correct
 from judge_eval.study.matching import labels_of
 
@@ -80,10 +80,10 @@ def agreement_coverage(
 
 
 SHARES = {
-    "accuracy": figures_of_agreement.ACCURACY,
-    "precision": figures_of_agreement.PRECISION,
-    "recall": figures_of_agreement.RECALL,
-    "specificity": figures_of_agreement.SPECIFICITY,
+    "accuracy": agreement.ACCURACY,
+    "precision": agreement.PRECISION,
+    "recall": agreement.RECALL,
+    "specificity": agreement.SPECIFICITY,
 }
 
 

@@ -22,9 +22,8 @@ from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.runs.scoring.slices import run_slices
 from judge_eval.stats import Figure, agreement_of, breakdown
-from judge_eval.study.agree import agree, agreement_slices
+from judge_eval.study.agree import agree, agreement_slices, reliability_of
 from judge_eval.study.matching import by_unit, tables_of
-from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import agreement_sentences, certainty_sentence, figure_name
 from judge_eval.views.blocks import JSON
 from judge_eval.views.comparison import CHANGE_WORDS

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, group_codes, group_sums, pair, verdicts
-from judge_eval.stats.figure import Figure
-from judge_eval.stats.figures_of_agreement import (
+from judge_eval.stats.agreement import (
     ACCURACY,
     PRECISION,
     RECALL,
@@ -22,6 +21,7 @@ from judge_eval.stats.figures_of_agreement import (
     kappa,
     ratio,
 )
+from judge_eval.stats.figure import Figure
 from judge_eval.stats.resample import Resampler
 
 Objective = Literal["kappa", "f1", "youden"]
@@ -136,18 +136,8 @@ def calibrate_isotonic(
     """Fit a map from scores to the chance of relevance that never falls (isotonic regression).
 
     Whole traces are split at random; the map is fitted on one part by pooling adjacent violators (Ayer et al.
-    1955), its figures are measured on the other part alone.
-
-    Args:
-        scores: The judge's grades, expected grades or confidences, shape (n,).
-        labels: Relevant by human label (true, 1) or not (false, 0), shape (n,).
-        traces: The trace of each chunk.
-        held_out: The share of traces held out, strictly between 0 and 1.
-        level: Confidence level of the intervals, which are resampled by trace.
-        seed: Seed of the split and of the bootstrap.
-
-    Raises:
-        ValueError: As `calibrate_threshold`.
+    1955), its figures are measured on the other part alone. `scores` are the judge's grades, expected grades or
+    confidences, shape (n,); the other arguments are those of `calibrate_threshold`, which raises the same errors.
     """
     x, y, codes, held_aside = _split(scores, labels, traces, held_out, seed)
     knots, heights = pool_adjacent_violators(x[~held_aside], y[~held_aside])

@@ -16,16 +16,9 @@ def sigmoid(z: Floats) -> Floats:
 def fit_logistic(design: Floats, target: Floats, *, penalty: Floats | float = 1e-12) -> Floats:
     """Return the coefficients that minimise the log loss plus half the penalty times their squares.
 
-    Newton's method (iteratively reweighted least squares), with steps halved where the loss would rise.
-
-    Args:
-        design: The features, shape (n, p), with a column of ones for an intercept.
-        target: What to predict, in [0, 1], shape (n,).
-        penalty: Of each coefficient, > 0, or one for all; where classes can be told apart only it keeps
-            coefficients finite.
-
-    Returns:
-        The coefficients, shape (p,).
+    Newton's method (iteratively reweighted least squares), with steps halved where the loss would rise. `design` are
+    the features, shape (n, p), with a column of ones for an intercept; `target` is in [0, 1], shape (n,). Where classes
+    can be told apart only a penalty keeps the coefficients, shape (p,), finite.
     """
     ridge = np.broadcast_to(np.asarray(penalty, dtype=np.float64), design.shape[1:])
 
@@ -55,14 +48,8 @@ def leave_out(design: Floats, target: Floats, line: Floats, codes: Ints, penalty
     """Return the coefficients without each cluster in turn, by one Newton step, shape (clusters, p).
 
     Their spread is the jackknife's variance by whole clusters (CR3), (G - 1) / G times the sum of squares
-    about their mean. It is not too small where clusters are few.
-
-    Args:
-        design: As fitted, shape (n, p).
-        target: As fitted, shape (n,).
-        line: The coefficients of the fit, shape (p,).
-        codes: The cluster of each row, numbered from 0, shape (n,).
-        penalty: As fitted.
+    about their mean. It is not too small where clusters are few. `line` are the coefficients of the fit, shape (p,),
+    `codes` the cluster of each row, numbered from 0, shape (n,).
     """
     ridge = np.broadcast_to(np.asarray(penalty, dtype=np.float64), design.shape[1:])
     fitted = sigmoid(design @ line)

@@ -161,17 +161,12 @@ def _calibration_error(p: Floats, y: Floats, places: Ints, codes: Ints, groups: 
     mean = group_sums(p, places, bins) / counts.sum(axis=0)
     covariance += np.diag(size**2 * (mean**2 + (1 - mean) ** 2) / 2)
     rng = np.random.default_rng(seed)
-    drawn = rng.standard_normal((_DRAWS, bins)) @ _root(covariance / n**2)
+    values, vectors = np.linalg.eigh(covariance / n**2)
+    drawn = rng.standard_normal((_DRAWS, bins)) @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
     drawn /= np.sqrt(rng.chisquare(groups - 1, size=_DRAWS) / (groups - 1))[:, None]
     reach = float(np.quantile(np.abs(drawn).sum(axis=1), level))
     interval = Interval(value - reach, value + reach, level, "CR1 t, 1-norm").within(0.0, 1.0)
     return Figure(value, interval, n, groups)
-
-
-def _root(covariance: Floats) -> Floats:
-    values, vectors = np.linalg.eigh(covariance)
-    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return root
 
 
 MapMethod: TypeAlias = Literal["isotonic", "logistic"]

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, numbers, pair, verdicts
+from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers, pair, verdicts
+from judge_eval.stats.agreement import share_bounds
 from judge_eval.stats.distributions import t_ppf
 from judge_eval.stats.figure import Figure, Interval
-from judge_eval.stats.intervals import bounded_interval
 
 _MOVED = 10
 """With fewer clusters that differ Student's interval of a difference does not hold."""
@@ -90,16 +90,9 @@ def _figure(
     moved = np.count_nonzero(group_sums(np.abs(placements), codes, groups)) if limits[0] < 0 else 0
     if moved >= _MOVED:
         return Figure(value, Interval(value - half, value + half, level, "DeLong t").within(*limits), y.size, groups)
-    ends = [_bounds(placements, codes, groups, side, limits, level) for side in sides]
+    totals = [group_sums(np.where(side, placements, 0.0), codes, groups) for side in sides]
+    sizes = [group_sums(side.astype(np.float64), codes, groups) for side in sides]
+    ends = [share_bounds(*pair, limits, level) for pair in zip(totals, sizes, strict=True)]
     down, up = (max(half, math.hypot(*(value - each[k] for each in ends))) for k in (0, 1))
     interval = Interval(value - down, value + up, level, "DeLong t, gaffke").within(*limits)
     return Figure(value, interval, y.size, groups)
-
-
-def _bounds(
-    placements: Floats, codes: Ints, groups: int, side: npt.NDArray[np.bool_], limits: tuple[float, float], level: float
-) -> tuple[float, float]:
-    """Bound the mean placement of one kind of chunks, weighing whole clusters."""
-    sizes = group_sums(side.astype(np.float64), codes, groups)
-    sums = group_sums(np.where(side, placements, 0.0), codes, groups)
-    return bounded_interval(sums[sizes > 0], sizes[sizes > 0], limits, level)

@@ -1,10 +1,12 @@
-"""How well a judge's verdicts agree with labels, or with those of other judges."""
+"""How well a judge's verdicts and probabilities agree with labels, or its verdicts with those of other judges."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
@@ -18,16 +20,36 @@ from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.slices import SliceFigure, SliceTest, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import agreement_of, alpha_interval, auc, auc_difference
-from judge_eval.stats.agreement import named_figures
+from judge_eval.stats.agreement import MeasurementLevel, named_figures
 from judge_eval.stats.figure import Figure
-from judge_eval.stats.figures_of_agreement import MeasurementLevel
+from judge_eval.stats.probabilities import ReliabilityBin, ReliabilityFigures, reliability_figures
 from judge_eval.study.matching import Pairs, by_unit, labels_by_person, match_labels, tables_of
 from judge_eval.study.people import PeopleAgreement, agree_people, alpha_of_people
-from judge_eval.study.reliability import Reliability as Reliability
-from judge_eval.study.reliability import reliability_of
 
 SLICED = ("accuracy", "kappa", "precision", "recall", "specificity", "bias")
 """The figures that are also told by slice."""
+
+
+class Reliability(Record):
+    """Probabilities beside labels; see `judge_eval.stats.probabilities`."""
+
+    n: int
+    """Labelled chunks whose verdict has a probability."""
+    traces: int
+    without: int = 0
+    """Labelled chunks whose verdict has none; they are in no figure here."""
+    bins: tuple[ReliabilityBin, ...]
+    """In the order of their probabilities; about equally many chunks in each, equal ones together."""
+    figures: dict[str, Figure]
+    """`ece` (expected calibration error), `brier`, `log_loss` and `bias` (mean probability minus the share
+    that is relevant)."""
+
+    @classmethod
+    def of(cls, probabilities: ReliabilityFigures, without: int = 0) -> Reliability:
+        """Write figures down."""
+        figures = {name: getattr(probabilities, name) for name in ("ece", "brier", "log_loss", "bias")}
+        n, traces = figures["ece"].n, figures["ece"].traces or 0
+        return cls(n=n, traces=traces, without=without, bins=tuple(probabilities.bins), figures=figures)
 
 
 class Disagreement(Record):
@@ -136,6 +158,16 @@ def agree(
         worst=_worst(run, tables, rows, most),
         notes=(*pairs.notes, *unsliced(slices, by)),
     )
+
+
+def reliability_of(probabilities: ArrayLike, relevant: ArrayLike, rows: Places, *, seed: int = 0) -> Reliability | None:
+    """Measure the judge's probabilities (NaN: none; all NaN: None) against labels; all of shape (n,)."""
+    p, y = np.asarray(probabilities, dtype=np.float64), np.asarray(relevant, dtype=np.float64)
+    there = ~np.isnan(p)
+    if not there.any():
+        return None
+    reliability = reliability_figures(p[there], y[there], rows[there], seed=seed)
+    return Reliability.of(reliability, int(p.size - there.sum()))
 
 
 def compare_with_floor(pairs: Pairs, model: str) -> FloorComparison:

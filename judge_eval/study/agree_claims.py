@@ -18,6 +18,7 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
 from judge_eval.schema import ClaimSupport
 from judge_eval.stats import agreement_of, mean_interval
+from judge_eval.stats._arrays import group_codes
 from judge_eval.stats.figure import Figure
 from judge_eval.stats.rank_correlation import spearman
 from judge_eval.study.matching import by_unit
@@ -184,8 +185,7 @@ def _by_cluster(tables: np.ndarray[Any, Any], clusters: list[str | None]) -> np.
     """Add up the tables of traces that belong together, and leave out those without a pair."""
     groups = fill_clusters(clusters)
     if groups is not None:
-        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-        tables, _ = by_unit(tables, np.array([numbers[group] for group in groups]))
+        tables, _ = by_unit(tables, group_codes(groups, len(tables))[0])
     there: np.ndarray[Any, Any] = tables[tables.sum(axis=(1, 2)) > 0]
     return there
 

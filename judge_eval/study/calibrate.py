@@ -24,8 +24,8 @@ from judge_eval.settings import check_ranges
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 from judge_eval.stats.figure import Figure, named_fields
 from judge_eval.stats.probabilities import MapMethod, calibrate_probabilities
+from judge_eval.study.agree import Reliability
 from judge_eval.study.matching import count_ties, label_lookup, no_labels, source_of
-from judge_eval.study.reliability import Reliability
 
 
 class Calibration(Record):
@@ -175,9 +175,6 @@ def calibrate(
             }
     except ValueError as error:
         raise DataError(f"cannot calibrate: {error}") from None
-    names: tuple[Literal["kappa", "precision", "recall", "accuracy"], ...] = (
-        "kappa", "precision", "recall", "accuracy",
-    )  # fmt: skip
     return Calibration(
         run=run.name,
         labels=source_of(labels),
@@ -191,7 +188,7 @@ def calibrate(
         current=scale.relevant,
         threshold=chosen.threshold,
         of="probability" if by_probability else "grade",
-        figures={name: getattr(chosen, name) for name in names},
+        figures={name: getattr(chosen, name) for name in ("kappa", "precision", "recall", "accuracy")},
         notes=tuple(notes),
         **mapped,
     )

@@ -29,7 +29,7 @@ from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import BINARY, Chunk, Scale
-from judge_eval.stats.figures_of_agreement import confusion_by_group
+from judge_eval.stats.agreement import confusion_by_group
 
 Number = TypeVar("Number", np.int8, np.float64)
 

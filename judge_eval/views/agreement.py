@@ -7,10 +7,9 @@ from typing import Any, Final
 from judge_eval.runs.folder.validation import FloorComparison
 from judge_eval.safe_text import counted, number
 from judge_eval.stats.figure import Figure
-from judge_eval.study.agree import Agreement
+from judge_eval.study.agree import Agreement, Reliability
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.people import PeopleAgreement
-from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
 from judge_eval.views.blocks import Cell, Sentence, TableBlock, TableColumns, View, columns_of, make_section, make_table
 from judge_eval.views.note_sentences import IN_WORDS, note_lines, ties_sentence

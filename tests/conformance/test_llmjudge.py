@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from benchmarks.stats_attribution import real_parts_coverage
 from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
-from judge_eval.stats.figures_of_agreement import MeasurementLevel
+from judge_eval.stats.agreement import MeasurementLevel
 
 pytestmark = pytest.mark.foreign
 

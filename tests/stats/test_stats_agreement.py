@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support, roc_auc_score
 
 from judge_eval.stats import Figure, Resampler, agreement_figures, alpha_interval, cohen_kappa
-from judge_eval.stats.figures_of_agreement import MeasurementLevel, f1_of, kappa
+from judge_eval.stats.agreement import MeasurementLevel, f1_of, kappa
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.foreign

@@ -15,8 +15,8 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import opened
 from judge_eval.stats import holm
 from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
+from judge_eval.stats.agreement import ratio
 from judge_eval.stats.distributions import t_ppf, t_sf
-from judge_eval.stats.figures_of_agreement import ratio
 from judge_eval.stats.sampling import minimal_detectable_difference
 
 FEWEST = 20
