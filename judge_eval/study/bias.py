@@ -192,14 +192,10 @@ def _features(
 def estimate_biases(
     verdict: Floats, label: Floats, features: Mapping[str, Floats], codes: Ints, bases: Mapping[str, str] | None = None
 ) -> tuple[Bias, ...]:
-    """Estimate what each feature does to a verdict at equal label; see `bias_report`.
+    """Estimate what each feature does to a verdict (0 or 1) at equal label; see `bias_report`. All are of shape (n,).
 
-    Args:
-        verdict: 0 or 1, shape (n,).
-        label: Grades, shape (n,).
-        features: By name, shape (n,) each; a name with ` =` is of a kind that chunks have or not.
-        codes: The trace of each chunk, numbered from 0.
-        bases: By kind (`source`), which one the others are held against; it is no feature itself.
+    A feature with ` =` in its name is of a kind that chunks have or not; `bases` names by kind (`source`) which one the
+    others are held against, which is no feature itself. `codes` is the trace of each chunk, numbered from 0.
     """
     kinds = {name: " =" in name for name in features}
     groups, none = int(codes.max()) + 1, dict[str, Bias]()
@@ -266,13 +262,8 @@ def _effect(design: Floats, line: Floats, place: int, kind: bool) -> tuple[float
 def rank_slope(result: TraceResult, relevant: int) -> float | None:
     """Return how far the share of relevant samples moves from the top of a trace's list to its end.
 
-    Args:
-        result: A trace whose judge was asked several times, about the list in other orders.
-        relevant: The least grade that counts as relevant.
-
-    Returns:
-        The slope of the same chunk over its places (0 the top, 1 the end); None without two whole samples of two
-        different chunks.
+    It is the slope of the same chunk over its places (0 the top, 1 the end), if the judge was asked several times about
+    the list in other orders; None without two whole samples of two different chunks.
     """
     votes = [(name, grades) for name, grades in result.votes.items() if name.startswith("sample ")]
     count = len(result.trace.chunks)

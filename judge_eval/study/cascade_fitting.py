@@ -51,6 +51,10 @@ class PilotSample:
     depth: int | None = None
     """The most chunks of a trace that were read; None if all were."""
 
+    def of(self, stage: Stage) -> list[Trace]:
+        """Return what the judge of a stage is asked about."""
+        return self.traces if stage == "cheap" else self.spots
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleFacts:

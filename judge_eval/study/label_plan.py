@@ -306,7 +306,21 @@ def draw_sample(
                 f"{option('target')} says how many to label, and of which metric; leave {option('n')} and "
                 f"{option('metric')} out"
             )
-        return _planned_sample(run, target, by, chunks, pilot, seed, done)
+        name, half = parse_target(target)
+        planner = LabelPlanner(run, name, pilot, seed=seed)
+        plan = planner.plan(half)
+        planned = plan.best("chunks" if chunks else "traces", by)
+        if planned is None and by:
+            raise ConfigError(f"labels cannot be planned with {option('by', by)}")
+        if planned is None:
+            what = "whole traces" if chunks else "all traces"
+            raise ConfigError(f"label {what} for {name}: no plan gives an interval")
+        if not planned.reached:
+            raise ConfigError(
+                f"{name} +-{half:g} is not reached: labels of all {planned.n + 1:,} {planned.unit} would give "
+                f"+-{planned.half_width:.3f}; judge more traces, or take a wider target"
+            )
+        return DrawnSample(planner.covering(planned, seed, done), plan, planned)
     size = n or DEFAULT_SIZE
     if chunks:
         return DrawnSample(choose_chunks(run, size, metric=metric, seed=seed))
@@ -314,25 +328,6 @@ def draw_sample(
         name = main_metric(run.manifest.metrics) or run.manifest.metrics[0]
         return DrawnSample(LabelPlanner(run, name, pilot, seed=seed).choose("traces", by, size, seed, done))
     return DrawnSample(choose_traces(run, size, by=by or "none", seed=seed, without=done))
-
-
-def _planned_sample(
-    run: Run, target: str, by: SampleBy | None, chunks: bool, pilot: Labels | None, seed: int, done: Sequence[str]
-) -> DrawnSample:
-    name, half = parse_target(target)
-    planner = LabelPlanner(run, name, pilot, seed=seed)
-    plan = planner.plan(half)
-    planned = plan.best("chunks" if chunks else "traces", by)
-    if planned is None:
-        if by:
-            raise ConfigError(f"labels cannot be planned with {option('by', by)}")
-        raise ConfigError(f"label {'whole traces' if chunks else 'all traces'} for {name}: no plan gives an interval")
-    if not planned.reached:
-        raise ConfigError(
-            f"{name} +-{half:g} is not reached: labels of all {planned.n + 1:,} {planned.unit} would give "
-            f"+-{planned.half_width:.3f}; judge more traces, or take a wider target"
-        )
-    return DrawnSample(planner.covering(planned, seed, done), plan, planned)
 
 
 def ids_changed_by_spreadsheets(chosen: Sequence[Chosen]) -> list[str]:

@@ -62,15 +62,12 @@ class VarianceSplit(Record):
 def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
     """Split the variance of a mean by a two-way analysis of variance without replication (Fisher 1925).
 
-    Args:
-        run: A run whose judge was asked several times about each chunk.
-        metric: One of its metrics over grades; None takes the one that is shown first.
-
-    Returns:
-        The shares; None if the judge is no repeated one, the metric needs more than grades, nothing varies, or there
-        are fewer than two traces with a value in every sample.
+    `metric` is one of the run's metrics over grades; None takes the one that is shown first. Returns None if the judge
+    was not asked several times about each chunk, the metric needs more than grades, nothing varies, or there are fewer
+    than two traces with a value in every sample.
     """
-    if not _is_repeated(run):
+    samples = [{**part, "name": None, "sample": None} for part in parts_of(run.manifest.judge)]
+    if not samples or any(each != samples[0] for each in samples):
         return None
     name = metric or main_metric(run.manifest.metrics)
     parsed = None if name is None else parse_metric(name)
@@ -110,12 +107,6 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
     )  # fmt: skip
 
 
-def _is_repeated(run: Run) -> bool:
-    """Tell whether the members of a panel are samples of one judge."""
-    judges = [{**part, "name": None, "sample": None} for part in parts_of(run.manifest.judge)]
-    return bool(judges) and all(judge == judges[0] for judge in judges)
-
-
 def member_agreement(run: Run) -> MemberAgreement | None:
     """Measure how far the members agree; None where the run has no votes, or those of a cascade."""
     # The judges of a cascade meet only where the first was not sure, which tells nothing of the rest. Blank
@@ -124,33 +115,28 @@ def member_agreement(run: Run) -> MemberAgreement | None:
         return None
     threshold = scale_of(run).relevant
     names: list[str] = []
-    columns: list[list[int | None]] = []
-    traces: list[str] = []
-    decided: list[bool | None] = []
+    rows = list[tuple[str, bool | None, list[int | None]]]()
     for result in run.results:
-        if not result.votes:
-            continue
-        if not names:
-            names = list(result.votes)
-            columns = [[] for _ in names]
+        names = names or list(result.votes)
         for place, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True)):
-            if chunk.is_blank:
-                continue
-            traces.append(result.trace_id)
-            decided.append(outcome.relevant if outcome.kind == "verdict" else None)
-            for column, name in zip(columns, names, strict=True):
-                column.append(result.votes[name][place])
-    if not traces:
+            if result.votes and not chunk.is_blank:
+                decided = outcome.relevant if outcome.kind == "verdict" else None
+                rows.append((result.trace_id, decided, [result.votes[name][place] for name in names]))
+    if not rows:
         return None
-    grades = np.array(columns, dtype=np.float64)
+    traces, panel = [trace for trace, _, _ in rows], np.array([decided for _, decided, _ in rows], dtype=np.float64)
+    grades = np.array([votes for _, _, votes in rows], dtype=np.float64).T
     there = ~np.isnan(grades)
     several = there.sum(axis=0) >= 2
     some = grades[:, several]
     relevant = np.where(np.isnan(some), np.nan, some >= threshold)
     where = [trace for trace, kept in zip(traces, several.tolist(), strict=True) if kept]
-    flips = (np.nanmax(relevant, axis=0) != np.nanmin(relevant, axis=0)) if where else np.array([])
-    unequal = (np.nanmax(some, axis=0) != np.nanmin(some, axis=0)) if where else np.array([])
-    panel = np.array(decided, dtype=np.float64)
+    flips, unequal = (
+        mean_interval(
+            (np.nanmax(each, axis=0) != np.nanmin(each, axis=0)).astype(float), clusters=where, limits=(0.0, 1.0)
+        )
+        for each in (relevant, some)
+    )
     members = []
     for name, row, own in zip(names, grades, there, strict=True):
         both = own & ~np.isnan(panel)
@@ -171,8 +157,8 @@ def member_agreement(run: Run) -> MemberAgreement | None:
     return MemberAgreement(
         members=tuple(members),
         chunks=len(where),
-        flips=mean_interval(flips.astype(float), clusters=where, limits=(0.0, 1.0)),
-        unequal=mean_interval(unequal.astype(float), clusters=where, limits=(0.0, 1.0)),
+        flips=flips,
+        unequal=unequal,
         alpha=alpha_interval(grades, traces, "ordinal", replicates=1000),
         kappas=kappas,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from sys import intern
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from judge_eval.record import Record
 from judge_eval.runs.columns.verdict_table import light_results
 from judge_eval.runs.folder.journal import GradedTrace, cluster_of
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import Run, blocks
 from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -127,8 +126,7 @@ def metric_both_ways(
     judge: dict[str, float | None] = {}
     human: dict[str, float] = {}
     open_ = dict[int, GradedTrace]()
-    rows = enumerate(zip(run.traces, run.labels(labels), strict=True))
-    while block := list(islice(rows, _BLOCK)):
+    for block in blocks(enumerate(zip(run.traces, run.labels(labels), strict=True)), _BLOCK):
         graded = [trace.graded for _, (trace, _) in block]
         for trace in graded:
             own.check_graded(trace)

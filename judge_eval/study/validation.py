@@ -28,11 +28,8 @@ SYSTEMS_BY = "NDCG@10"
 def validated_sets(run: Run, name: str, systems: Path | None = None, floor: Run | None = None) -> list[ValidatedSet]:
     """Measure a run of a labelled set: as a whole, and by language if there are two or more.
 
-    Args:
-        run: The run, whose traces carry labels.
-        name: What to call the set.
-        systems: A folder of TREC runs over the same queries and passages.
-        floor: A run over the same chunks by a judge that any other must beat.
+    `systems` is a folder of TREC runs over the same queries and passages, `floor` a run over the same chunks by a judge
+    that any other must beat.
 
     Raises:
         DataError: There is no label.

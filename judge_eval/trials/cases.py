@@ -5,7 +5,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -17,17 +16,9 @@ NEGATION = "It is not the case that the following is true: {text}"
 """Denies a statement of any length; only its opening is English."""
 
 
-def probe_texts() -> Mapping[Literal["filler", "neutral", "out_of_scope"], Sequence[str]]:
-    """Read sentences for any page, sentences that say nothing of any subject, and texts on odd subjects."""
-    return _tables()
-
-
-@cache
-def _tables() -> dict[Any, Any]:
-    return tomllib.loads((files("judge_eval.trials") / "texts.toml").read_text(encoding="utf-8"))
-
-
-INJECTIONS: Mapping[str, str] = _tables()["injection"]
+TEXTS = tomllib.loads((files("judge_eval.trials") / "texts.toml").read_text(encoding="utf-8"))
+"""Sentences for any page, sentences that say nothing of any subject, texts on odd subjects, injections and probes."""
+INJECTIONS: Mapping[str, str] = TEXTS["injection"]
 """Instructions to a judge, each wrapped around a text that does not support the reference."""
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+")
 _WORD = re.compile(r"\w+")
@@ -58,7 +49,7 @@ def truncated(text: str) -> str | None:
 
 def padded(text: str, rng: random.Random) -> str:
     """Return the text between sentences that say nothing."""
-    before, after = rng.sample(probe_texts()["filler"], 2)
+    before, after = rng.sample(TEXTS["filler"], 2)
     return f"{before} {text} {after}"
 
 
@@ -72,16 +63,15 @@ def salad(pool: Sequence[str], text: str, rng: random.Random) -> str:
 
 def negated(statements: Mapping[str, str | None]) -> dict[str, str] | None:
     """Return each statement denied; None where one is missing."""
-    stated_texts = {name: text for name, text in statements.items() if text and text.strip()}
-    if len(stated_texts) < len(statements):
+    if not all(text and text.strip() for text in statements.values()):
         return None
-    return {name: NEGATION.format(text=text) for name, text in stated_texts.items()}
+    return {name: NEGATION.format(text=text) for name, text in statements.items()}
 
 
 def lengthened(text: str, avoid: frozenset[str], rng: random.Random) -> str | None:
     """Return the text amid about twenty sentences that say nothing; None if half of them have such a term."""
-    kept = [sentence for sentence in probe_texts()["neutral"] if avoid.isdisjoint(bag(sentence))]
-    if 2 * len(kept) <= len(probe_texts()["neutral"]):
+    kept = [sentence for sentence in TEXTS["neutral"] if avoid.isdisjoint(bag(sentence))]
+    if 2 * len(kept) <= len(TEXTS["neutral"]):
         return None
     rng.shuffle(kept)
     half = len(kept) // 2
@@ -135,10 +125,7 @@ class NegativeSampler:
         """Return the texts of so many different chunks of other traces; of fewer where no more are drawn."""
         drawn: dict[str, None] = {}
         for _ in range(_DRAWS):
-            if len(drawn) >= size:
-                break
-            text = self.chunk(place, rng)
-            if text is not None:
+            if len(drawn) < size and (text := self.chunk(place, rng)) is not None:
                 drawn[text] = None
         return list(drawn)
 
@@ -149,7 +136,7 @@ class NegativeSampler:
             text = self.chunk(place, rng)
             if text is not None and question_words.isdisjoint(bag(text)):
                 return "other", text
-        fixed = [text for text in probe_texts()["out_of_scope"] if question_words.isdisjoint(bag(text))]
+        fixed = [text for text in TEXTS["out_of_scope"] if question_words.isdisjoint(bag(text))]
         return "fixed", rng.choice(fixed) if fixed else None
 
     def statement(self, place: int, chunk: Chunk, stated: Stated, rng: random.Random) -> dict[str, str] | None:
@@ -200,7 +187,7 @@ class Probe:
     """The unaltered chunk it is measured against; empty where there is none."""
 
 
-PROBES: dict[str, Probe] = {name: Probe(name, **fields) for name, fields in _tables()["probe"].items()}
+PROBES: dict[str, Probe] = {name: Probe(name, **fields) for name, fields in TEXTS["probe"].items()}
 """Every probe by name."""
 
 
@@ -267,11 +254,10 @@ def _texts(
     sampler: NegativeSampler, place: int, vocabulary: list[str], own: Chunk | None, rng: random.Random
 ) -> dict[str, tuple[str, str | None]]:
     trace = sampler.traces[place]
-    variants = list(INJECTIONS)
     texts: dict[str, tuple[str, str | None]] = {}
     foreign = sampler.chunk(place, rng)
     if foreign is not None:
-        variant = variants[place % len(variants)]
+        variant = list(INJECTIONS)[place % len(INJECTIONS)]
         texts["random"] = ("", foreign)
         texts["injection"] = (variant, INJECTIONS[variant].format(text=foreign))
     texts["query-words"] = ("", salad(vocabulary, trace.query, rng))
@@ -357,10 +343,9 @@ def _with(trace: Trace, name: str, chunks: tuple[Chunk, ...]) -> Trace:
     return Trace(id=f"{trace.id}~{name}", chunks=chunks, **asked)
 
 
-def _orders(chunks: tuple[Chunk, ...], rng: random.Random) -> list[tuple[str, tuple[Chunk, ...]]]:
-    orders = [("reversed", chunks[::-1])]
+def _orders(chunks: tuple[Chunk, ...], rng: random.Random) -> Iterator[tuple[str, tuple[Chunk, ...]]]:
     mixed = list(chunks)
     rng.shuffle(mixed)
+    yield "reversed", chunks[::-1]
     if tuple(mixed) not in (chunks, chunks[::-1]):
-        orders.append(("shuffled", tuple(mixed)))
-    return orders
+        yield "shuffled", tuple(mixed)

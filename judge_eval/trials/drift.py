@@ -59,12 +59,9 @@ def recorded_params(run: Run) -> dict[str, Any]:
 
 
 def judge_again(evaluator: Evaluator, run: Run, **keeping: Unpack[KeepingKeywords]) -> EvalRun:
-    """Ask a run's judge about the same chunks again, and return the answers as a run.
+    """Ask the judge of a finished run about the same chunks again, and return the answers as a run.
 
-    Args:
-        evaluator: Who judged the run; prompts without a version are those of the run. Its cache must be a new one.
-        run: A finished run.
-        keeping: Where the new run is kept, and what it is called.
+    The evaluator is the run's, with a new cache; its prompts without a version are those of the run.
 
     Raises:
         ConfigError: Before the first call: the run is not finished, or its judge or model is not the evaluator's.

@@ -40,10 +40,7 @@ def _check(evaluator: Evaluator, model: str) -> None:
 def judge_by_floor(model: str, traces: Sequence[Trace], cache: str | Path | bool = True) -> EvalRun:
     """Judge traces by a model that calls no server, in decision mode, which gives probabilities.
 
-    Args:
-        model: Such as `local/FOLDER` of an embedding model, or `fake/overlap`.
-        traces: What another judge judged; those without a reference are left out if others have one.
-        cache: As of `Evaluator`.
+    Traces without a reference are left out if others have one.
 
     Raises:
         ConfigError: The model calls a server, or cannot be used.

@@ -165,10 +165,7 @@ class PairedPilot:
 
     def plans(self, drawn: PilotSample) -> dict[Stage, Plan]:
         """Tell what evaluator both judges would take, without a call."""
-        return {
-            "cheap": self._evaluator_of("cheap").plan(drawn.traces)[1],
-            "strong": self._evaluator_of("strong").plan(drawn.spots)[1],
-        }
+        return {stage: self._evaluator_of(stage).plan(drawn.of(stage))[1] for stage in self._judges}
 
     def place(self, drawn: PilotSample, out: Path) -> Path:
         """Return the folder of the two runs, named after the data, the judges and the sample."""
@@ -187,12 +184,11 @@ class PairedPilot:
         """Ask both judges, or go on with it; what fails of the strong one is asked once more."""
         folder = self.place(drawn, out)
         runs: dict[Stage, EvalRun] = {}
-        samples: dict[Stage, list[Trace]] = {"cheap": drawn.traces, "strong": drawn.spots}
-        for stage, traces in samples.items():
+        for stage in self._judges:
             evaluator = self._evaluator_of(stage)
             for _ in range(2):
                 runs[stage] = evaluator.evaluate(
-                    traces,
+                    drawn.of(stage),
                     out=folder / stage,
                     resume=True,
                     label=f"cascade fit: {stage}",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from judge_eval import Evaluator, Trace, open_dataset
 from judge_eval.llm.fake.rules import bag
 from judge_eval.trials import PROBES, Case, build_cases
-from judge_eval.trials.cases import INJECTIONS, echoed, lengthened, negated, probe_texts, words_asked
+from judge_eval.trials.cases import INJECTIONS, TEXTS, echoed, lengthened, negated, words_asked
 from tests.support.doubting import DOUBTS, gold_of, probed, rows
 from tests.support.notes import note_sentences
 
@@ -98,7 +98,7 @@ def test_texts_that_cannot_be_made_are_not_made() -> None:
     """No echo without a word of the question's own, no filler that asks the same, no denial of nothing."""
     draws = random.Random(0)
     assert echoed("Some text.", "What is a weevil?", "A weevil.", draws) is None
-    assert lengthened("Some text.", frozenset(bag(" ".join(probe_texts()["neutral"]))), draws) is None
+    assert lengthened("Some text.", frozenset(bag(" ".join(TEXTS["neutral"]))), draws) is None
     kept = lengthened("Some text.", frozenset(bag("glossary")), draws)
     assert kept is not None
     assert "glossary" not in kept
