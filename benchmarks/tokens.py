@@ -19,8 +19,9 @@ from typing import Any
 
 from judge_eval import Chunk, Trace
 from judge_eval.judges import Splitting
-from judge_eval.judges.judge import MODES, make_judge
+from judge_eval.judges.judge import make_judge
 from judge_eval.prompts import load_prompt, prompt_ids, prompt_versions
+from judge_eval.registry import MODES
 from judge_eval.schema import Claim
 
 HERE = Path(__file__).parent

@@ -73,9 +73,6 @@ def deepeval_metric(
         this.success = this.is_successful()
         return float(this.score)
 
-    def failed(this: Any, error: JudgeEvalError) -> None:
-        this.error, this.success = str(error), False
-
     class JudgeEvalMetric(BaseMetric):  # type: ignore[misc]
         """A metric over this judge's verdicts."""
 
@@ -91,7 +88,7 @@ def deepeval_metric(
             try:
                 return ended(self, evaluator.evaluate(begun(self, test_case), reader=reader))
             except JudgeEvalError as error:
-                failed(self, error)
+                self.error, self.success = str(error), False
                 raise
 
         async def a_measure(self, test_case: Any, *_: Any, **__: Any) -> float:
@@ -99,7 +96,7 @@ def deepeval_metric(
             try:
                 return ended(self, await judged(evaluator, begun(self, test_case), reader))
             except JudgeEvalError as error:
-                failed(self, error)
+                self.error, self.success = str(error), False
                 raise
 
         def is_successful(self) -> bool:

@@ -72,8 +72,6 @@ def reason_of_supports(supports: Sequence[schema.ClaimSupport], claims: Sequence
     return COUNTED + "; ".join(parts) + "."
 
 
-__all__ = ["Claims", "grade_of_supports"]
-
 NO_CLAIMS = "the reference makes no claim that a chunk could support"
 """Why no chunk of a trace without claims has a verdict."""
 MOST_TOGETHER = 200_000

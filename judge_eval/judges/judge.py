@@ -334,8 +334,6 @@ class OnRoute(JudgeAround):
         return (use._replace(route=self.route) for use in models_asked(self.judge))
 
 
-__all__ = ["DEFAULT_PROMPT", "MODES", "Mode"]
-
 Mode: TypeAlias = str
 """How a judge asks: the name of a kind that is made from a prompt, in `MODES` or of an installed package."""
 DEFAULT_MODES = "pointwise", "decision"

@@ -27,8 +27,8 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.data.options import ReadOptions
 from judge_eval.judges import Vote
-from judge_eval.judges.judge import MODES
 from judge_eval.llm.options import Options, Otel
+from judge_eval.registry import MODES
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.options import OnInvalid, Selection
 from judge_eval.settings import setting_of
