@@ -17,6 +17,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges.judge import as_begun
 from judge_eval.quotes import folded_words, stands_in
+from judge_eval.runs.folder.lines import text_read
 from judge_eval.runs.folder.records import CorpusSearch, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.options import KeepingKeywords
@@ -141,7 +142,7 @@ def search_corpus(
         return None
     everyone, files = [*questions.lost, *questions.answered], corpus_files(corpus)
     announce(files)
-    index = CorpusIndex(map(_text, _with_text(files)), (asked.query for asked in everyone))
+    index = CorpusIndex(map(text_read, _with_text(files)), (asked.query for asked in everyone))
     if not index.size:
         raise DataError("no chunk of the corpus has a text", file=str(corpus))
     hits = [index.best(asked.query, depth * 2 + len(asked.trace.chunks)) for asked in questions.lost]
@@ -166,10 +167,6 @@ def search_corpus(
         ),
     )
     return FoundInCorpus(search, traces, sorted(texts.repeated))
-
-
-def _text(chunk: CorpusChunk | Chunk) -> str:
-    return f"{chunk.title}\n{chunk.text}" if chunk.title else chunk.text
 
 
 def _with_text(files: Iterable[Path]) -> Iterator[CorpusChunk]:
@@ -198,7 +195,7 @@ def _read(files: Sequence[Path], wanted: set[int]) -> _Read:
 
 
 def _trace(asked: _Asked, hits: Sequence[SearchHit], corpus: _Read, depth: int) -> Trace:
-    known = [(chunk.id, _folded(_text(chunk))) for chunk in asked.chunks]
+    known = [(chunk.id, _folded(text_read(chunk))) for chunk in asked.chunks]
     chunks, texts = list[Chunk](), set[str]()
     for hit in hits:
         each = corpus.chunks[hit.place]
@@ -239,11 +236,11 @@ def _overlap(words: str, text: str) -> float:
 
 def _is_of(chunk: CorpusChunk, asked: _Asked) -> bool:
     """Tell whether a chunk of the corpus is, holds or is part of a chunk that was relevant, or holds its quote."""
-    words = _folded(_text(chunk))
+    words = _folded(text_read(chunk))
     for judged, verdict in zip(asked.chunks, asked.verdicts, strict=True):
-        text = _folded(_text(judged))
+        text = _folded(text_read(judged))
         if _is_known(chunk.key, _folded(chunk.text), judged.id, text) or _folded(judged.text) in words:
             return True
-        if verdict.evidence_found and stands_in(_text(chunk), verdict.quote):
+        if verdict.evidence_found and stands_in(text_read(chunk), verdict.quote):
             return True
     return False

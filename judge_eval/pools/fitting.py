@@ -60,9 +60,7 @@ class ScoreCut(Record):
 def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
     """Choose a threshold of the retriever's scores by cross-fitting; failed verdicts are left out.
 
-    Args:
-        run: A run whose chunks have scores, higher for better ones.
-        seed: Of the halves and the bootstrap over questions (or clusters).
+    Higher scores are better ones; `seed` is of the halves and of the bootstrap over questions (or clusters).
 
     Raises:
         DataError: A chunk has no score, or no relevant chunk was found.

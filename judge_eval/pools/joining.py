@@ -289,13 +289,7 @@ def join(
 ) -> J:
     """Join lists over the same questions; of each, the first `depth` ranks bring their grades.
 
-    Args:
-        sources: What each system retrieved; the order counts if verdicts differ.
-        kind: What to make.
-        depth: How many ranks of each list bring their grades; None: all.
-        settling: Which verdict counts if they differ.
-        doubts: What else a reader should know.
-        rows: What `common_rows` returned of the sources, if it is known.
+    The order of the sources counts if verdicts differ; `rows` is what `common_rows` returned of them, if it is known.
 
     Raises:
         RunError: The scales differ, a grade is off the scale, there is no common question, or verdicts differ and
@@ -466,16 +460,10 @@ def _join_block(sources: Sequence[Lists], rows: Places, depth: int | None, settl
 
 
 def _places(spans: Sequence[slice], keys: Places, texts: Places, by_id: NDArray[np.bool_]) -> tuple[Places, Places]:
-    """Give each entry of the lists the place of its chunk.
+    """Return the place of each entry's chunk, numbered as they are first seen, and the entry that each was seen by.
 
-    Args:
-        spans: The entries of each source.
-        keys: What an entry is known by.
-        texts: The code of its text, -1 without one.
-        by_id: Whether it is known by its id, so that it may join a chunk of another list with the same text.
-
-    Returns:
-        The place of each entry, numbered as they are first seen; and the entry that each was seen by.
+    An entry of a source's span is known by its key. One that is known by its id may join a chunk of another list with
+    the same text (a code, -1 without one).
     """
     place = np.empty(len(keys), dtype=np.int64)
     of_key, of_text = np.full(2 * len(keys), -1), np.full(len(keys) + 1, -1)

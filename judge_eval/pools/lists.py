@@ -35,10 +35,6 @@ BLOCK: Final = 256
 class JoinedRuns:
     """Runs over the same questions, joined as in a pool: by their tables at once, then read some questions at a time.
 
-    Args:
-        runs: One run or more.
-        settling: Which verdict counts if runs disagree.
-
     Raises:
         RunError: The runs have no question in common, their scales differ, or verdicts differ and `settling` is
             `refuse`.
@@ -74,11 +70,8 @@ class JoinedRuns:
 class KnownChunks:
     """The chunks of joined lists: each as the first run that has it shows it, with the outcome that counts.
 
-    Args:
-        joined: The lists.
-        results: By run the results that they are of.
-        own: By run the grades of its chunks, -1 without a verdict.
-        scores: By run the retriever's scores of its chunks, NaN without one.
+    By run: the results that the lists are of, the grades of its `own` chunks (-1 without a verdict), their scores (NaN
+    without one).
     """
 
     def __init__(

@@ -98,11 +98,37 @@ class Pool(Joined):
         Raises:
             DataError: The file is not a pool, or its parts do not fit together.
         """
-        return _load(Path(path))
+        try:
+            file = PoolFile.model_validate_json(read_named(Path(path)), context=KEPT)
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+        except ValidationError as error:
+            raise DataError(f"not a pool: {data_error(error)}", file=str(path)) from None
+        starts = offsets_of([len(question.chunks) for question in file.questions])
+        chunks = [chunk for question in file.questions for chunk in question.chunks]
+        lists = []
+        for system in range(len(file.systems)):
+            each = [question.lists[system] for question in file.questions]
+            places = [start + place for start, named in zip(starts.tolist(), each, strict=False) for place in named]
+            lists.append((np.array(places, dtype=np.int64), offsets_of([len(named) for named in each])))
+        return cls(
+            questions=tuple((question.id, question.asked) for question in file.questions),
+            tags=tuple(question.tags for question in file.questions),
+            clusters=tuple(question.cluster for question in file.questions),
+            starts=starts,
+            chunk_ids=[chunk[0] for chunk in chunks],
+            passages=np.array([chunk[1] for chunk in chunks], dtype=np.uint64),
+            grades=np.array([NO_GRADE if chunk[2] is None else chunk[2] for chunk in chunks], dtype=np.int8),
+            lists=tuple(lists),
+            **{name: getattr(file, name) for name in _HEAD},
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the pool to a JSON file, with its systems, lists, grades and how conflicts were settled."""
-        _write(self, Path(path))
+        head = PoolFile(questions=(), **{name: getattr(self, name) for name in _HEAD})
+        text = head.model_dump_json().removesuffix("]}")
+        with writing_named(Path(path)), replacing(Path(path)) as file:
+            file.writelines(part.encode() for part in json_list(text, _lines(self), "]}"))
 
     @property
     def qrels(self) -> dict[str, dict[str, int]]:
@@ -265,14 +291,6 @@ class PoolFile(Record):
 _HEAD = ("scale", "systems", "depth", "settling", "n_conflicts", "conflicts", "doubts")
 
 
-def _write(pool: Pool, path: Path) -> None:
-    """Write a pool, a line a question."""
-    head = PoolFile(questions=(), **{name: getattr(pool, name) for name in _HEAD})
-    text = head.model_dump_json().removesuffix("]}")
-    with writing_named(path), replacing(path) as file:
-        file.writelines(part.encode() for part in json_list(text, _lines(pool), "]}"))
-
-
 def _lines(pool: Pool) -> Iterable[str]:
     grades = [None if grade < 0 else grade for grade in pool.grades.tolist()]
     for row, (question, asked) in enumerate(pool.questions):
@@ -289,30 +307,3 @@ def _lines(pool: Pool) -> Iterable[str]:
             ),
             lists=tuple(map(tuple, lists)),
         ).model_dump_json(exclude_defaults=True)
-
-
-def _load(path: Path) -> Pool:
-    try:
-        file = PoolFile.model_validate_json(read_named(path), context=KEPT)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
-    except ValidationError as error:
-        raise DataError(f"not a pool: {data_error(error)}", file=str(path)) from None
-    starts = offsets_of([len(question.chunks) for question in file.questions])
-    chunks = [chunk for question in file.questions for chunk in question.chunks]
-    lists = []
-    for system in range(len(file.systems)):
-        each = [question.lists[system] for question in file.questions]
-        places = [start + place for start, named in zip(starts.tolist(), each, strict=False) for place in named]
-        lists.append((np.array(places, dtype=np.int64), offsets_of([len(named) for named in each])))
-    return Pool(
-        questions=tuple((question.id, question.asked) for question in file.questions),
-        tags=tuple(question.tags for question in file.questions),
-        clusters=tuple(question.cluster for question in file.questions),
-        starts=starts,
-        chunk_ids=[chunk[0] for chunk in chunks],
-        passages=np.array([chunk[1] for chunk in chunks], dtype=np.uint64),
-        grades=np.array([NO_GRADE if chunk[2] is None else chunk[2] for chunk in chunks], dtype=np.int8),
-        lists=tuple(lists),
-        **{name: getattr(file, name) for name in _HEAD},
-    )

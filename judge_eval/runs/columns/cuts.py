@@ -68,13 +68,7 @@ def cuts_between(runs: tuple[Run, Run], tables: Sequence[VerdictTable], a: Place
 
     A chunk of title and text that stands in both lists is the same without being read, so that runs over the same
     chunks cost nothing. Of the other traces some are read first: if nearly none of their chunks is cut otherwise, as
-    of two retrievers over one index, no more are.
-
-    Args:
-        runs: Both runs.
-        tables: Their tables.
-        a: The places of the common traces in the first.
-        b: And in the second.
+    of two retrievers over one index, no more are. `a` and `b` are the places of the common traces in the two runs.
     """
     step = max(1, -(-len(a) // MOST_READ))
     a, b = a[::step], b[::step]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from judge_eval import limits
 from judge_eval.errors import Why
 from judge_eval.schema import Chunk, Support
+
+if TYPE_CHECKING:
+    from judge_eval.data.collection import CorpusChunk
 
 
 class SupportLine(msgspec.Struct, frozen=True, gc=False):
@@ -68,7 +71,7 @@ class ChunkLine(msgspec.Struct, frozen=True, gc=False):
     metadata: dict[str, Any] = {}
 
 
-def text_read(chunk: Chunk | ChunkLine) -> str:
+def text_read(chunk: Chunk | ChunkLine | CorpusChunk) -> str:
     """Return what the judge read of a chunk: title, then text."""
     return f"{chunk.title}\n{chunk.text}" if chunk.title else chunk.text
 

@@ -59,7 +59,9 @@ class Memory:
             self.problem = str(error)
         except (KeyError, TypeError, ValueError):
             self.problem = "the run does not say in full how it was judged"
-        self.identities = _identities_of(self.manifest)
+        for route, record in backends_by_route(self.manifest.backend).items():
+            if (identity := _identity_of(record)) is not None:
+                self.identities[route] = identity
         if self.store is None:
             self.reply_problem = "no cache was available when this page was made"
         elif self.manifest.imported:
@@ -139,12 +141,6 @@ class Memory:
             for place, reply in zip(places, cached, strict=True):
                 replies[place] = reply
         return replies
-
-
-def _identities_of(manifest: Manifest) -> dict[str, Identity]:
-    """Tell by route who answered; a judge whose replies are never stored is not among them."""
-    identities = {route: _identity_of(record) for route, record in backends_by_route(manifest.backend).items()}
-    return {route: identity for route, identity in identities.items() if identity is not None}
 
 
 def _identity_of(record: Mapping[str, Any]) -> Identity | None:

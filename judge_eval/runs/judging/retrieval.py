@@ -66,15 +66,10 @@ async def retrieve(
     resume: bool,
     check: Callable[[Trace], None] = lambda _: None,
 ) -> Retrieved:
-    """Ask a retriever about each question, `AT_ONCE` at a time.
+    """Ask a retriever about each question, `AT_ONCE` at a time; its calls that raise are failures of it.
 
-    Args:
-        data: A file of questions, or the same in memory: records without chunks, or texts.
-        retriever: The function or object; its calls that raise are failures of it.
-        selection: How the questions are read, and how many are asked.
-        out: The folder of runs, where what is retrieved is kept; None keeps nothing.
-        resume: Whether to take what an earlier call kept there, in place of asking again.
-        check: Called with each question before any is asked, unless invalid ones are skipped.
+    What is retrieved is kept in `out`, a folder of runs, and taken from there to `resume`. `check` is called with each
+    question before any is asked, unless invalid ones are skipped.
 
     Raises:
         ConfigError: It is no retriever, or the selection cannot go with one.

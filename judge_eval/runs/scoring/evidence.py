@@ -9,8 +9,8 @@ import numpy as np
 
 from judge_eval.metrics.words import EvidenceRead, ShownWords, WordCounts, WordNumbers, any_shown, read_at, word_numbers
 from judge_eval.quotes import shown_words
-from judge_eval.runs.folder.lines import ClaimsLine, NoVerdictLine, SupportLine, TraceLine, VerdictLine, text_read
-from judge_eval.schema import ClaimsJudged, ClaimSupport, Outcome, Scale, Trace
+from judge_eval.runs.folder.lines import ClaimsLine, NoVerdictLine, TraceLine, VerdictLine, text_read
+from judge_eval.schema import ClaimsJudged, Outcome, Scale, Trace
 
 AnyTrace: TypeAlias = Trace | TraceLine
 AnyOutcome: TypeAlias = Outcome | VerdictLine | NoVerdictLine
@@ -88,10 +88,10 @@ class ShownList:
                 for each in supports:
                     if each.claim in keys and each.support != "contradicts":
                         side = made.full if each.support == "full" else made.partly
-                        side.append((keys[each.claim], made._shown(text, words, *_quote_of(each))))
+                        side.append((keys[each.claim], made._shown(text, words, each.quote, each.quote_found)))
             if "any" in wanted and outcome.grade > lowest:
                 quotes: list[tuple[str | None, bool | None]] = [
-                    _quote_of(each) for each in supports if each.support == "full"
+                    (each.quote, each.quote_found) for each in supports if each.support == "full"
                 ]
                 for quote in quotes or [(outcome.evidence, outcome.evidence_found)]:
                     made.graded.append((outcome.grade, outcome.relevant, made._shown(text, words, *quote)))
@@ -106,20 +106,13 @@ class ShownList:
         return tuple(words[first:end] for first, end in shown_words(text, quote))
 
 
-def _quote_of(support: ClaimSupport | SupportLine) -> tuple[str, bool | None]:
-    return support.quote, support.quote_found
-
-
 def read_evidence(
     lists: Sequence[ShownList], others: Sequence[ShownList] | None, scale: Scale, same_scale: bool = True
 ) -> tuple[EvidenceRead, EvidenceRead]:
     """Return after how many words each list has shown the evidence of its own verdicts, and that with another list's.
 
-    Args:
-        lists: One a row.
-        others: The list of another run in each row; None if there is none.
-        scale: Of the grades.
-        same_scale: Whether the other run has it too; else its relevant chunks have the least relevant grade.
+    `others` has the list of another run for each of `lists`. Unless it is judged on the same scale, its relevant chunks
+    have the least relevant grade.
     """
     counts = [len(each.claims or ()) for each in lists]
     blanks = [_Places.none(counts, scale) for _ in range(2)]

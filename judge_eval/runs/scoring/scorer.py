@@ -1,7 +1,7 @@
 """From outcomes to scores: the grades of a block of traces as one table, every metric over it."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -191,28 +191,25 @@ class Scorer:
                 out[row] = scores
             return out
         graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
-        return self.score_graded(
-            graded,
-            failed,
-            lambda: claims_of_judged(judged, claims),
-            lambda: reading_of_judged(judged, claims, self.scale, self.evidence),
-        )
+        return self.score_graded(graded, failed, judged, claims)
 
     def score_graded(
         self,
         graded: Sequence[GradedTrace],
         failed: list[MetricError] | None = None,
-        claims: Callable[[], ClaimTable] | None = None,
-        reading: Callable[[], EvidenceRead] | None = None,
+        judged: Sequence[tuple[Trace, Sequence[Outcome]]] | None = None,
+        claims: Sequence[ClaimsJudged | None] | None = None,
     ) -> list[Scores]:
-        """Score judged traces; see `score`. A metric of claims needs their table, one in words what has been read."""
+        """Score judged traces; see `score`. A metric of claims, and one in words, needs them as they were `judged`."""
         out: list[Scores] = [({}, {}) for _ in graded]
         plain: dict[bool, GradeTable] = {}
-        read = reading() if self.evidence and reading is not None else None
+        read = None
+        if self.evidence and judged is not None:
+            read = reading_of_judged(judged, claims, self.scale, self.evidence)
         for name, metric in self.metrics.items():
             try:
                 if metric.spec.claims and True not in plain:
-                    known = None if claims is None else claims()
+                    known = None if judged is None else claims_of_judged(judged, claims)
                     plain[True] = self._table_of(graded, claims=known, reading=read)
                 for rows, table in self._tables(metric, graded, plain, read):
                     self._compute(name, metric, table, [out[row] for row in rows])
