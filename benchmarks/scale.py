@@ -21,9 +21,9 @@ from pathlib import Path
 
 from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.folder.journal import Index, encode
+from judge_eval.runs.columns.verdict_table import ScoreColumns
+from judge_eval.runs.folder.journal import MANIFEST, encode, finished_manifest
 from judge_eval.runs.folder.records import RESULTS
-from judge_eval.runs.folder.run_files import MANIFEST, finished_manifest
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -201,7 +201,7 @@ def turned(folder: str, out: str, every: str = "10") -> None:
     run, target = EvalRun.load(folder), Path(out)
     target.mkdir(parents=True)
     scorer = Scorer(run.manifest.metrics, scale_of(run))
-    index, offset = Index(scorer.names), 0
+    columns = ScoreColumns(scorer.names)
     with (target / RESULTS).open("wb") as file:
         for result in run.results:
             if result.position % int(every) == 0:
@@ -214,11 +214,9 @@ def turned(folder: str, out: str, every: str = "10") -> None:
                 ((scores, bounds),) = scorer.score([(result.trace, outcomes)])
                 update = {"outcomes": tuple(outcomes), "scores": scores, "bounds": bounds}
                 result = result.model_copy(update=update)
-            line = encode(result)
-            index.add(result, offset, len(line))
-            file.write(line)
-            offset += len(line)
-    update = {"id": str(uuid.uuid4()), "label": f"every {every}", "aggregates": aggregate_all(index, scorer)}
+            columns.add(result)
+            file.write(encode(result))
+    update = {"id": str(uuid.uuid4()), "label": f"every {every}", "aggregates": aggregate_all(columns.done(), scorer)}
     manifest = finished_manifest(run.manifest.model_copy(update=update), target)
     (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 

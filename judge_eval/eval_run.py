@@ -15,11 +15,10 @@ from judge_eval.safe_text import value_kind
 if TYPE_CHECKING:
     from judge_eval.compare.comparison import Comparison
     from judge_eval.compare.options import Gates
-    from judge_eval.data.memory import InputRows
     from judge_eval.export.push import Pushed
     from judge_eval.metrics import Metric
     from judge_eval.pools.pool import Pool
-    from judge_eval.runs.folder.records import Manifest, SliceBy, TraceResult
+    from judge_eval.runs.folder.records import SliceBy
 
 
 class EvalRun(Run):
@@ -33,21 +32,6 @@ class EvalRun(Run):
         results: One for each trace, in the dataset's order.
         folder: Where it is kept; None for a run in memory.
     """
-
-    _input: InputRows | None = None
-
-    @classmethod
-    def of(cls, run: Run, rows: InputRows | None = None) -> Self:
-        """Return a run as users hold it, with the rows that it was made of."""
-        made = cls(run.manifest, run.results, run.folder)
-        made._input = rows
-        return made
-
-    def replace(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
-        """Return the run with another manifest or other results."""
-        made = super().replace(manifest, results)
-        made._input = self._input
-        return made
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -60,7 +60,7 @@ from judge_eval.runs.judging.session import (
     run_to_resume,
 )
 from judge_eval.runs.judging.sources import PassageCheck, Replayable, Traces, replayable, streamed
-from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
+from judge_eval.runs.keeping.mirror import MIRRORS, check_place, place_of_runs, written
 from judge_eval.runs.options import EVERY_TRACE, Keeping, KeepingKeywords, Selecting, Selection
 from judge_eval.runs.scoring.counting import Progress
 from judge_eval.runs.scoring.scorer import Scorer
@@ -285,8 +285,8 @@ class Evaluator:
         _require("watch", "a function that takes the progress", watch, NoneType, "__call__")
         _require("driver", "a driver, such as `RayDriver(...)`", driver, NoneType, "judging_by")
         kept, selection = divided(options, Keeping, Selection)
-        resume = kept.resume
-        root = None if kept.out is None else place_of_runs(kept.out)
+        out, resume = kept.out, kept.resume
+        root = None if out is None else place_of_runs(out) if is_url(out) else Path(out)
         retrieval = None
         if retriever is not None:
             check = self._check_needs
@@ -305,7 +305,7 @@ class Evaluator:
             )
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         dataset = dataset.replace(retrieval=retrieval, search=self.search)
-        if root is not None:
+        if root in MIRRORS:
             await asyncio.to_thread(check_place, root)
         begun = await run_to_resume(dataset, root, resume, kept.new_if_done)
         context = self.calling(driver)
@@ -313,8 +313,7 @@ class Evaluator:
             context = replace(context, judge=as_begun(self.chosen_judge, begun.manifest.judge))
         named = {name: getattr(kept, name) for name in ("label", "href", "tags", "baseline")}
         manifest = begin(dataset, context, self.intervals).model_copy(update=named)
-        mirrored = root is not None and is_url(kept.out)
-        keeping = written(root, grace=kept.push_grace) if root and mirrored else nullcontext()
+        keeping = written(root, grace=kept.push_grace) if root and is_url(out) else nullcontext()
         if begun is not None:
             check_goes_on(begun, manifest, newest=resume is True)
             if resume is True and begun.manifest.is_whole:
@@ -324,12 +323,11 @@ class Evaluator:
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
         with keeping, _watched(watch or self.watch) as shown:
-            session = RunSession(first, context, journal, shown, rows=rows)
+            session = RunSession(first, context, journal, shown, rows=rows, push_every=kept.push_every)
             traces = self._traces(source, data, selection.reader, session.remarks.add)
             for last in (False, True):  # a few unreadable replies are asked for once more
-                async with pushing(session.folder, kept.push_every):
-                    async for _ in session.results(traces):
-                        pass
+                async for _ in session.results(traces):
+                    pass
                 if last or not source or driver is not None or (another := session.another()) is None:
                     break
                 session, traces = another, source.numbered()

@@ -17,9 +17,9 @@ from judge_eval.judges.imported import ImportedVerdicts, Recorded
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.options import Options
 from judge_eval.metrics import Metric
+from judge_eval.runs.folder.journal import MANIFEST
 from judge_eval.runs.folder.records import IMPORT, RESULTS, Intervals
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.folder.run_files import MANIFEST
 from judge_eval.runs.judging.sources import Traces, replayable
 from judge_eval.runs.options import Selecting, Selection
 from judge_eval.runs.scoring.rescore import Threshold, scale_of

@@ -38,12 +38,11 @@ from judge_eval.pools.lists import JoinedRuns, ListMaker
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.record import trusted
 from judge_eval.runs.columns.cuts import refuse_other_cuts
-from judge_eval.runs.columns.verdict_table import cluster_codes, cluster_hashes
-from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.columns.verdict_table import ScoreColumns, cluster_codes
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.session import RunSession, begin, open_journal
-from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
+from judge_eval.runs.keeping.mirror import MIRRORS, check_place, place_of_runs, written
 from judge_eval.runs.options import Keeping
 from judge_eval.runs.scoring.aggregate import filled_columns, less_is_better, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
@@ -67,12 +66,7 @@ _WHERE: Final[Mapping[str, str]] = {
 
 
 class NewLists:
-    """The lists that a recipe makes of runs, with what is known of their chunks.
-
-    Args:
-        runs: One run or more over the same questions; the order counts for ties and weights.
-        recipe: How the lists are made.
-        conflicts: Which verdict counts if runs disagree; see `Pool.of`.
+    """The lists that a recipe makes of runs, with what is known of their chunks; see `what_if`.
 
     Raises:
         ConfigError: The settings cannot be read, or do not fit so many runs.
@@ -97,11 +91,7 @@ class NewLists:
                 yield Trace.parse(dict(trace)), judgment
 
     def evaluator(self, asked: Evaluator | None = None, metrics: Sequence[str | Metric] | None = None) -> Evaluator:
-        """Return an evaluator that takes over the known verdicts, and asks about the others, if somebody is asked.
-
-        Args:
-            asked: Who judges chunks without a verdict; None: nobody, and they stay so.
-            metrics: Names or values of metrics; None takes those of the first run.
+        """Return an evaluator that takes over the known verdicts, and asks `asked` about the others, if not None.
 
         Raises:
             ConfigError: The judge's scale or claims are not those of the runs.
@@ -136,14 +126,7 @@ class NewLists:
     def run(
         self, evaluator: Evaluator, *, out: str | Path | None = None, label: str | None = None, tags: Sequence[str] = ()
     ) -> EvalRun:
-        """Judge the lists with what `evaluator` returned; see `what_if`.
-
-        Args:
-            evaluator: Who judges.
-            out: The folder of runs.
-            label: What people call the run.
-            tags: Words to group and filter by.
-        """
+        """Judge the lists with what `evaluator` returned; see `what_if`."""
         name, kept = f"{self.recipe} of {self.names}", Keeping(out=out, label=label or str(self.recipe), tags=tags)
         if not isinstance(evaluator.chosen_judge, ImportedVerdicts):
             traces = [trace for trace, _ in self]
@@ -156,8 +139,9 @@ class NewLists:
             raise
 
     async def _kept(self, evaluator: Evaluator, name: str, kept: Keeping) -> EvalRun:
-        root = None if kept.out is None else place_of_runs(kept.out)
-        if root is not None:
+        out = kept.out
+        root = None if out is None else place_of_runs(out) if is_url(out) else Path(out)
+        if root in MIRRORS:
             await asyncio.to_thread(check_place, root)
         known = _Known(self, evaluator.check)
         context = replace(evaluator.calling(), driver=known)
@@ -166,10 +150,10 @@ class NewLists:
         journal, rows = open_journal(manifest, root, None, context)
         first = journal.manifest if journal else manifest
         session = known.session = RunSession(first, context, journal, shown_by_default(), rows=rows)
-        with written(root) if root is not None and is_url(kept.out) else nullcontext():
-            async with pushing(session.folder, kept.push_every):
-                async for _ in session.results(known.numbered()):
-                    pass
+        session.push_every = kept.push_every
+        with written(root) if root and is_url(out) else nullcontext():
+            async for _ in session.results(known.numbered()):
+                pass
             return EvalRun.of(session.run())
 
     def compared(self, made: EvalRun, keep: int) -> Iterator[Comparison]:
@@ -423,7 +407,7 @@ class _Column:
 
     def __init__(self, first: Run, metric: str) -> None:
         self._scorer = Scorer([metric], scale_of(first), by_claims=_judged_by_claims(first))
-        self._index = Index(self._scorer.names, first.manifest.intervals.cluster)
+        self._columns = ScoreColumns(self._scorer.names, first.manifest.intervals.cluster)
 
     def add(self, judged: Iterable[tuple[Trace, Judgment]]) -> None:
         """Score lists."""
@@ -436,18 +420,18 @@ class _Column:
         graded = [(trace, judgment.outcomes) for trace, judgment in block]
         scored = self._scorer.score(graded, claims=[judgment.claims for _, judgment in block])
         for (trace, outcomes), (scores, bounds) in zip(graded, scored, strict=True):
-            fields = {"position": len(self._index), "trace_id": trace.id, "digest": "", "calls": (), "votes": {}}
+            fields = {"position": len(self._columns), "trace_id": trace.id, "digest": "", "calls": (), "votes": {}}
             fields |= {"outcomes": outcomes, "scores": scores, "bounds": bounds, "claims": None, "trace": trace}
-            self._index.add(trusted(TraceResult, fields), 0, 0)
+            self._columns.add(trusted(TraceResult, fields))
 
     def values(self) -> Floats:
         """Return the value of each list, the expected one where verdicts failed."""
-        (column,) = filled_columns(self._index, self._scorer).values()
+        (column,) = filled_columns(self._columns.done(), self._scorer).values()
         return column.value
 
     def clusters(self, count: int) -> list[int] | None:
         """Return the codes of the clusters of the first lists; see `cluster_codes`."""
-        return cluster_codes(cluster_hashes(self._index.clusters[:count]))
+        return cluster_codes(self._columns.done().clusters[:count])
 
 
 def _halves(units: int | NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -20,8 +20,8 @@ from judge_eval.files import is_plain, open_plain, read_plain, write_atomically
 from judge_eval.llm.options import Options
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.registry import stated_of
+from judge_eval.runs.folder.journal import lock_folder, os_errors
 from judge_eval.runs.folder.records import Dataset, Tally
-from judge_eval.runs.folder.run_files import lock_folder, os_errors
 from judge_eval.runs.options import Selection
 from judge_eval.schema import BlankPolicy, EvidencePolicy
 from judge_eval.settings import of_keywords

@@ -210,9 +210,7 @@ def _joined(blocks: Sequence[EvidenceRead]) -> EvidenceRead:
 
 def _filled(ends: Bounds, failed: NDArray[np.bool_]) -> FilledColumn:
     known = np.where(ends.low == ends.high, ends.low, np.nan)
-    open_ = np.flatnonzero(ends.high > ends.low).tolist()
-    bounds = {row: (float(ends.low[row]), float(ends.high[row])) for row in open_}
-    return FilledColumn.of(known, bounds, {}, set(np.flatnonzero(failed).tolist()))
+    return FilledColumn.of(known, ends.low, ends.high, incomplete=failed)
 
 
 def curve_budgets(read: PairsRead, *more: int) -> list[int]:

@@ -17,10 +17,10 @@ from judge_eval.note import Note
 from judge_eval.pools.joining import NO_GRADE, Conflict, System, asked_by, partners
 from judge_eval.pools.pool import Pool, places_in
 from judge_eval.record import Record
-from judge_eval.runs.columns.verdict_table import verdict_table
+from judge_eval.runs.columns.verdict_table import cluster_hashes, verdict_table
 from judge_eval.runs.folder.records import Aggregate, TraceResult
 from judge_eval.runs.folder.run import AnyRun, ChangedResults
-from judge_eval.runs.scoring.aggregate import MOST_FAILED, aggregate, best_order, fill_clusters, limits_of
+from judge_eval.runs.scoring.aggregate import MOST_FAILED, FilledColumn, aggregate, best_order, fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.schema import Outcome, Scale, TracePool, Verdict
 from judge_eval.stats import Figure, Resampler
@@ -76,13 +76,7 @@ class Added(Record):
 
 
 def what_each_adds(pool: Pool, k: int, *, seed: int = 0) -> Added | None:
-    """Say what each system adds to the others; None for one system, or more than 10.
-
-    Args:
-        pool: The pool; only relevant chunks count.
-        k: How many ranks of each list count.
-        seed: Of the bootstrap over questions, or their clusters.
-    """
+    """Say what the first `k` ranks of each system add to the others; None for one system, or more than 10."""
     relevant, names = pool.relevant, [system.name for system in pool.systems]
     if not 2 <= len(names) <= MOST_SYSTEMS or not relevant.any():
         return None
@@ -239,14 +233,9 @@ def grades_of(
     as_trec: bool = False,
     ranks: int | None = None,
 ) -> GradeTable:
-    """Return the grades of a system's lists beside the rest of the pool, a row a question.
+    """Return the grades of the first `ranks` of a system's lists beside the rest of the pool, a row a question.
 
-    Args:
-        pool: The pool.
-        system: The place of the system in the pool.
-        without: Chunks that leave the pool; they are unjudged then.
-        as_trec: Whether an unjudged chunk is outside the pool, and not a failed verdict.
-        ranks: How many ranks of each list are read; None: all.
+    Chunks `without` leave the pool, and are unjudged then: outside the pool if `as_trec`, else failed verdicts.
     """
     places, starts = pool.lists[system]
     if ranks is not None:
@@ -337,29 +326,24 @@ def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> System
 
 
 def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
-    bounds: dict[int, tuple[float, float]] = {}
-    expected: dict[int, float] = {}
+    expected = np.full(len(table), np.nan)
     if metric.misses(table):
         low, high, _ = metric.bounds(table)
         values = np.where(low == high, low, np.nan)
         counts = rank_counts(np.maximum(table.grades, -1), table.offsets, table.top_grade + 1)
-        likely = metric.expected(table, counts)
-        for row in np.flatnonzero(np.isnan(values)).tolist():
-            bounds[row] = float(low[row]), float(high[row])
-            expected[row] = float(likely[row])
+        expected = metric.expected(table, counts)
     else:
-        values = metric.compute(table)
-    ends = [end for pair in bounds.values() for end in pair]
+        values = low = high = metric.compute(table)
     failed = float((table.grades == MISSING).mean()) if table.grades.size else 0.0
     return aggregate(
         values,
-        bounds,
-        expected=expected,
-        incomplete=set(np.flatnonzero(table.missing).tolist()),
-        clusters=pool.clusters,
+        FilledColumn.of(values, low, high, expected, table.missing > 0),
+        clusters=cluster_hashes(pool.clusters),
         tags=pool.tags,
-        limits=limits_of(str(metric), values, ends),
-    ).replace(definition=metric.definition, headline="bounds" if bounds and failed > MOST_FAILED else "mean")
+        limits=limits_of(str(metric), values, low, high),
+    ).replace(
+        definition=metric.definition, headline="bounds" if failed > MOST_FAILED and np.isnan(values).any() else "mean"
+    )
 
 
 def undiscovered(pool: Pool) -> Undiscovered:

@@ -15,11 +15,10 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
 from judge_eval.pages.rows import Table, TraceRow, lead_first, row_of
 from judge_eval.pages.runpage import run_page
-from judge_eval.runs.folder.journal import read_result
+from judge_eval.runs.folder.journal import LABELS, MANIFEST, read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
 from judge_eval.runs.folder.records import RESULTS, Manifest, Status, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST
 from judge_eval.runs.folder.validation import VALIDATION
 from judge_eval.runs.keeping.lookup import LABELLED, Listing, delete_run, listing, newest_labelled
 from judge_eval.runs.scoring.rescore import scale_of

@@ -16,9 +16,8 @@ from judge_eval.errors import ConfigError, DataError, RunError, mask
 from judge_eval.eval_run import EvalRun
 from judge_eval.foreign import RepeatedKeyError, check_single_keys, read_json
 from judge_eval.record import R
-from judge_eval.runs.folder.journal import ResultsFile, encode
+from judge_eval.runs.folder.journal import MANIFEST, ResultsFile, encode, manifest_digest
 from judge_eval.runs.folder.records import RESULTS, Manifest, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, manifest_digest
 from judge_eval.runs.judging.verify import verify
 from judge_eval.runs.keeping.lookup import LABELLED
 from judge_eval.safe_text import one_line, public_url

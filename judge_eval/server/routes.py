@@ -20,9 +20,8 @@ from judge_eval.installed import own_version
 from judge_eval.llm.cache.store import Store
 from judge_eval.pages.figures import head
 from judge_eval.runs.folder.describing import digest_of_judge
-from judge_eval.runs.folder.journal import encode
+from judge_eval.runs.folder.journal import MANIFEST, encode, manifest_digest, with_digests
 from judge_eval.runs.folder.records import RESULTS, FileDigest, Manifest, Status, TraceResult
-from judge_eval.runs.folder.run_files import MANIFEST, manifest_digest, with_digests
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.runs.scoring.aggregate import main_metric, reaches

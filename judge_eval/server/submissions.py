@@ -14,9 +14,9 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
+from judge_eval.runs.folder.journal import MANIFEST, os_errors
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, os_errors
 from judge_eval.runs.judging.session import folder_name
 from judge_eval.runs.keeping.lookup import is_being_written, names_in
 from judge_eval.runs.options import Selection

@@ -16,7 +16,7 @@ from judge_eval.cli.flags.calling import RunningFlags
 from judge_eval.distributed import RayDriver
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options
-from judge_eval.runs.folder.run_files import BEGUN
+from judge_eval.runs.folder.journal import BEGUN
 from judge_eval.runs.judging import telemetry
 from judge_eval.runs.scoring.counting import Progress, read_progress
 from judge_eval.views.run_remarks import took

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.runs.folder.journal import Journal, encode
+from judge_eval.runs.folder.journal import PROGRESS, Journal, encode
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import RESULTS, TraceResult
-from judge_eval.runs.folder.run_files import PROGRESS
 from judge_eval.runs.scoring.counting import ProgressFile, read_progress, write_progress
 from judge_eval.server import library as following
 from judge_eval.server.library import Followed

@@ -10,8 +10,8 @@ from typing import Any
 from judge_eval.errors import FatalCallError
 from judge_eval.evaluator import Evaluator
 from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.runs.folder.journal import with_digests
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.folder.run_files import with_digests
 from judge_eval.schema import Trace
 
 

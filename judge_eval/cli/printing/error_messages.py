@@ -178,8 +178,8 @@ def _resuming(folder: str, resumes: bool) -> str:
 
 def _how_it_goes_on(flags: Mapping[str, Any], begun: float, *, in_batch: bool) -> Iterator[str]:
     """Say where the work of a command that was stopped is kept, and which command continues it."""
+    from judge_eval.runs.folder.journal import MANIFEST
     from judge_eval.runs.folder.run import load_manifest
-    from judge_eval.runs.folder.run_files import MANIFEST
 
     # Only what is on this machine is looked at: a storage that does not answer must not delay the end.
     judges = in_batch or ({"cache", "model"} <= flags.keys() and not {"host", "live"} & flags.keys())

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, Self, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from judge_eval.digest import digest_parts, with_history
 from judge_eval.errors import NO_FAILURE, Why
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, cluster_of, read_result
+from judge_eval.runs.folder.journal import (
+    DEFAULT_CLUSTER,
+    AskedTrace,
+    GradedTrace,
+    ResultsFile,
+    by_position,
+    cluster_of,
+    read_result,
+)
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.lines import ResultLine, TraceLine, decode
 from judge_eval.runs.folder.records import TraceResult
@@ -30,32 +38,25 @@ Hashes: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int64]
 Small: TypeAlias = NDArray[np.int8]
 Codes: TypeAlias = NDArray[np.int32]
-"""Places in `VerdictTable.names`."""
+"""Places in `TraceTable.names`."""
 
 WHYS: Final = get_args(Why)
-"""Why there is no verdict, in the order of its codes in `VerdictTable.grades`: -1, -2, ...; new ones come last."""
+"""Why there is no verdict, in the order of its codes in `TraceTable.grades`: -1, -2, ...; new ones come last."""
 _NO_FAILURE: Final = -1 - WHYS.index(NO_FAILURE)
 NO_LABEL: Final = -1
 _NAN: Final = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VerdictTable:
-    """The verdicts of a run, about 300 bytes a trace of ten chunks, however long its texts are.
+class TraceTable:
+    """Judged traces as columns of numbers, without their texts.
 
-    Texts are hashes of 64 bits (ids of traces of 128), to tell them apart; texts to show are read from the
-    results. The chunks of all traces follow each other: those of trace k are `starts[k]` to `starts[k + 1]`.
+    The chunks of all traces follow each other: those of trace k are `starts[k]` to `starts[k + 1]`.
     """
 
     metrics: tuple[str, ...]
     positions: Places
     """Of each trace in the dataset."""
-    ids: Hashes
-    """Of each trace's id, shape (traces, 2)."""
-    questions: Hashes
-    """Of query, reference and answer, shape (traces,)."""
-    searches: Hashes
-    """Of what was searched, shape (traces,): the query if nothing else."""
     clusters: Hashes
     """Of the cluster's id; 0 where a trace carries none."""
     scores: NDArray[np.float64]
@@ -63,30 +64,17 @@ class VerdictTable:
     letters: Places
     """How long the chunks of each trace are together, in characters."""
     names: tuple[tuple[str, ...], ...]
-    """What the next four columns say, each once."""
+    """What the columns of codes say, each once."""
     tags: Codes
-    languages: Codes
-    """What metadata or tags state of the trace, else what its chunks state."""
-    scripts: Codes
-    """The most frequent script of the question."""
-    sources: Codes
     unanswerable: NDArray[np.bool_]
     """Whether the dataset says that nothing answers the question: such a trace is in no mean."""
     starts: Places
     """Shape (traces + 1,)."""
-    chunk_ids: Hashes
-    """Shape (chunks,)."""
-    passages: Hashes
-    """Of title and text."""
     grades: Small
     """The verdict's grade; below 0 the reason why there is none, see `WHYS`."""
-    labels: Small
-    """The label that came with the chunk; -1 where there is none."""
-    likely: NDArray[np.float64]
-    """The judge's probability that the chunk is relevant, NaN where it told none; empty if it told none of any."""
 
     def __len__(self) -> int:
-        return len(self.questions)
+        return len(self.positions)
 
     @property
     def sizes(self) -> Places:
@@ -97,16 +85,6 @@ class VerdictTable:
     def rows(self) -> Places:
         """The place of each chunk's trace."""
         return np.repeat(np.arange(len(self)), self.sizes)
-
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The judge's probability that each chunk is relevant, NaN where it told none."""
-        return self.likely if self.likely.size else np.full(self.grades.size, np.nan)
-
-    @property
-    def failed(self) -> NDArray[np.bool_]:
-        """Which chunks have no verdict though somebody was to be asked."""
-        return np.asarray((self.grades < 0) & (self.grades != _NO_FAILURE))
 
     def per_trace(self, chunks: NDArray[np.bool_]) -> Places:
         """Count the chunks of each trace of which something holds."""
@@ -121,16 +99,64 @@ class VerdictTable:
         """Return the scores of a metric, shape (traces,)."""
         return self.scores[:, self.metrics.index(metric)]
 
-    def at(self, traces: Places) -> VerdictTable:
+    def at(self, traces: Places) -> Self:
         """Return the table of some traces, in this order."""
         _, chunks, _ = self.chunks_of(traces)
-        of_traces = {name: getattr(self, name)[traces] for name in _OF_TRACES}
-        of_chunks = {name: each[chunks] for name in _OF_CHUNKS if len(each := getattr(self, name))}
-        return replace(self, starts=offsets_of(self.sizes[traces]), **of_traces, **of_chunks)
+        moved: dict[str, Any] = {"starts": offsets_of(self.sizes[traces])}
+        for name in {field.name for field in fields(self)} - {"metrics", "names", "starts"}:
+            column = getattr(self, name)
+            if name not in _OF_CHUNKS:
+                moved[name] = column[traces]
+            elif len(column):
+                moved[name] = column[chunks]
+        return replace(self, **moved)
 
-    def answered(self) -> VerdictTable:
+    def in_order(self) -> Self:
+        """Return the table by position; of traces with the same position only the last."""
+        order = by_position(self.positions)
+        return self if order is None else self.at(order)
+
+    def answered(self) -> Self:
         """Return the table without the traces that nothing answers."""
         return self.at(np.flatnonzero(~self.unanswerable)) if self.unanswerable.any() else self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VerdictTable(TraceTable):
+    """The verdicts of a run, about 300 bytes a trace of ten chunks, however long its texts are.
+
+    Texts are hashes of 64 bits (ids of traces of 128), to tell them apart; texts to show are read from the results.
+    """
+
+    ids: Hashes
+    """Of each trace's id, shape (traces, 2)."""
+    questions: Hashes
+    """Of query, reference and answer, shape (traces,)."""
+    searches: Hashes
+    """Of what was searched, shape (traces,): the query if nothing else."""
+    languages: Codes
+    """What metadata or tags state of the trace, else what its chunks state."""
+    scripts: Codes
+    """The most frequent script of the question."""
+    sources: Codes
+    chunk_ids: Hashes
+    """Shape (chunks,)."""
+    passages: Hashes
+    """Of title and text."""
+    labels: Small
+    """The label that came with the chunk; -1 where there is none."""
+    likely: NDArray[np.float64]
+    """The judge's probability that the chunk is relevant, NaN where it told none; empty if it told none of any."""
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The judge's probability that each chunk is relevant, NaN where it told none."""
+        return self.likely if self.likely.size else np.full(self.grades.size, np.nan)
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which chunks have no verdict though somebody was to be asked."""
+        return np.asarray((self.grades < 0) & (self.grades != _NO_FAILURE))
 
     def only(self, metrics: Sequence[str]) -> VerdictTable:
         """Return the table with the scores of these metrics, in this order."""
@@ -146,12 +172,20 @@ class VerdictTable:
         return replace(self, labels=changed)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredTraces(TraceTable):
+    """What means and their intervals are computed from."""
+
+    low: NDArray[np.float64]
+    """The least that a score can be, shape (traces, metrics): the score if there is one, NaN without bounds."""
+    high: NDArray[np.float64]
+    graded: NDArray[np.object_]
+    """What scoring reads of a trace (`GradedTrace`) of which an answer is missing; None of the others."""
+
+
 NAMED: Final = ("tags", "languages", "scripts", "sources")
-"""The columns that are places in `names`."""
-_OF_CHUNKS: Final = ("chunk_ids", "passages", "grades", "labels", "likely")
-_OF_TRACES: Final = tuple(
-    field.name for field in fields(VerdictTable) if field.name not in ("metrics", "names", "starts", *_OF_CHUNKS)
-)
+"""The columns of a `VerdictTable` that are places in `names`."""
+_OF_CHUNKS: Final = frozenset({"chunk_ids", "passages", "grades", "labels", "likely"})
 
 
 def chunks_at(starts: Places, traces: Places) -> tuple[Places, Places, Places]:
@@ -224,48 +258,102 @@ def label_code(label: int | None) -> int:
     return NO_LABEL if label is None else max(NO_LABEL, min(label, 99))
 
 
-class TableBuilder:
-    """Makes a table of results, one after the other.
+class _Columns:
+    """Takes in results for a `TraceTable` of some metrics' scores; the key `cluster` of `metadata` groups traces."""
 
-    Args:
-        metrics: Which scores to keep.
-        cluster: The key of `metadata` that groups traces.
-    """
+    def __init__(self, metrics: Sequence[str], cluster: str, named: Sequence[str]) -> None:
+        self._metrics, self._cluster = tuple(metrics), cluster
+        self._positions, self._sizes, self._letters = array("q"), array("q"), array("q")
+        self._scores, self._clusters = array("d"), array("Q")
+        self._grades, self._unanswerable = array("b"), array("b")
+        self._codes = {name: array("i") for name in named}
+        self._names: dict[tuple[str, ...], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def _add(self, result: TraceResult | ResultLine, *named: tuple[str, ...]) -> None:
+        trace = result.trace
+        self._positions.append(result.position)
+        self._sizes.append(len(result.outcomes))
+        self._letters.append(sum([len(chunk.text) for chunk in trace.chunks]))
+        self._unanswerable.append(trace.answerable is False)
+        cluster = cluster_of(trace, self._cluster)
+        self._clusters.append(0 if cluster is None else hash_number(chunk_hash(cluster)))
+        self._grades.extend([o.grade if o.kind == "verdict" else -1 - WHYS.index(o.why) for o in result.outcomes])
+        for name in self._metrics:
+            value = result.scores.get(name)
+            self._scores.append(_NAN if value is None else value)
+        for column, names in zip(self._codes.values(), named, strict=True):
+            column.append(self._names.setdefault(names, len(self._names)))
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the fields of the table."""
+        return {
+            "metrics": self._metrics,
+            "positions": np.frombuffer(self._positions, dtype=np.int64),
+            "clusters": np.frombuffer(self._clusters, dtype=np.uint64),
+            "scores": np.frombuffer(self._scores, dtype=np.float64).reshape(len(self), len(self._metrics)),
+            "letters": np.frombuffer(self._letters, dtype=np.int64),
+            "names": tuple(self._names),
+            "unanswerable": np.frombuffer(self._unanswerable, dtype=np.bool_),
+            "starts": offsets_of(np.frombuffer(self._sizes, dtype=np.int64)),
+            "grades": np.frombuffer(self._grades, dtype=np.int8),
+            **{name: np.frombuffer(each, dtype=np.int32) for name, each in self._codes.items()},
+        }
+
+
+class ScoreColumns(_Columns):
+    """Makes what means are computed from, of results in the order of their positions or not."""
+
+    def __init__(self, metrics: Sequence[str], cluster: str = DEFAULT_CLUSTER) -> None:
+        super().__init__(metrics, cluster, ("tags",))
+        self._bounds: dict[int, dict[str, tuple[float, float]]] = {}
+        self._graded: dict[int, GradedTrace] = {}
+
+    def add(self, result: TraceResult) -> None:
+        """Add a result; a later one of the same position takes its place in order."""
+        if result.bounds:
+            self._bounds[len(self)] = result.bounds
+        if result.failed or (result.claims and None in result.claims.together.values()):
+            self._graded[len(self)] = GradedTrace.of(result.trace, result.outcomes)
+        self._add(result, result.trace.tags)
+
+    def done(self) -> ScoredTraces:
+        """Return the table of what was added."""
+        columns = self._columns()
+        low, high = columns["scores"].copy(), columns["scores"].copy()
+        for row, bounds in self._bounds.items():
+            for place, name in enumerate(self._metrics):
+                if name in bounds and np.isnan(low[row, place]):
+                    low[row, place], high[row, place] = bounds[name]
+        graded = np.full(len(self), None, dtype=np.object_)
+        for row, trace in self._graded.items():
+            graded[row] = trace
+        return ScoredTraces(**columns, low=low, high=high, graded=graded)
+
+
+class TableBuilder(_Columns):
+    """Makes a table of the verdicts of results, one after the other."""
 
     def __init__(self, metrics: Sequence[str], cluster: str) -> None:
-        self._metrics, self._cluster = tuple(metrics), cluster
-        self._hashes = {name: bytearray() for name in ("ids", "questions", "searches", "clusters", "chunk_ids")}
-        self._passages, self._scores = array("Q"), array("d")
-        self._positions, self._sizes, self._letters = array("q"), array("q"), array("q")
-        self._codes = {name: array("i") for name in NAMED}
-        self._names: dict[tuple[str, ...], int] = {}
-        self._grades, self._labels, self._unanswerable = array("b"), array("b"), array("b")
-        self._likely = array("d")
+        super().__init__(metrics, cluster, NAMED)
+        self._hashes = {name: bytearray() for name in ("ids", "questions", "searches", "chunk_ids")}
+        self._passages, self._labels, self._likely = array("Q"), array("b"), array("d")
 
     def add(self, result: TraceResult | ResultLine) -> None:
         """Add the result of a trace."""
         trace, outcomes, hashes = result.trace, result.outcomes, self._hashes
         if len(outcomes) != len(trace.chunks):
             raise ValueError(f"{len(outcomes)} outcomes for {len(trace.chunks)} chunks")
+        before = len(self._grades)
+        self._add(result, *named_of(trace))
         hashes["ids"] += id_hash(result.trace_id)
         hashes["questions"] += question_hash(trace)
         hashes["searches"] += chunk_hash((trace.search_query or trace.query).strip())
-        cluster = cluster_of(trace, self._cluster)
-        hashes["clusters"] += bytes(8) if cluster is None else chunk_hash(cluster)
         hashes["chunk_ids"] += b"".join([chunk_hash(chunk.id) for chunk in trace.chunks])
-        for name in self._metrics:
-            value = result.scores.get(name)
-            self._scores.append(_NAN if value is None else value)
-        self._positions.append(result.position)
-        self._sizes.append(len(outcomes))
-        self._unanswerable.append(trace.answerable is False)
-        self._letters.append(sum([len(chunk.text) for chunk in trace.chunks]))
-        for column, names in zip(self._codes.values(), named_of(trace), strict=True):
-            column.append(self._names.setdefault(names, len(self._names)))
         self._passages.extend([passage_number(chunk.title, chunk.text) for chunk in trace.chunks])
         self._labels.extend([label_code(chunk.label) for chunk in trace.chunks])
-        before = len(self._grades)
-        self._grades.extend([o.grade if o.kind == "verdict" else -1 - WHYS.index(o.why) for o in outcomes])
         likely = [o.confidence if o.kind == "verdict" else None for o in outcomes]
         if self._likely or any(each is not None for each in likely):
             if not self._likely:
@@ -275,21 +363,12 @@ class TableBuilder:
     def done(self) -> VerdictTable:
         """Return the table of what was added."""
         hashes: dict[str, Any] = {name: _hashes(data) for name, data in self._hashes.items()}
-        codes: dict[str, Any] = {name: np.frombuffer(each, dtype=np.int32) for name, each in self._codes.items()}
         return VerdictTable(
-            metrics=self._metrics,
-            scores=np.frombuffer(self._scores, dtype=np.float64).reshape(len(self._sizes), len(self._metrics)),
-            positions=np.frombuffer(self._positions, dtype=np.int64),
-            letters=np.frombuffer(self._letters, dtype=np.int64),
-            unanswerable=np.frombuffer(self._unanswerable, dtype=np.bool_),
-            names=tuple(self._names),
-            starts=offsets_of(np.frombuffer(self._sizes, dtype=np.int64)),
+            **self._columns(),
+            **{**hashes, "ids": hashes["ids"].reshape(-1, 2)},
             passages=np.frombuffer(self._passages, dtype=np.uint64),
-            grades=np.frombuffer(self._grades, dtype=np.int8),
             labels=np.frombuffer(self._labels, dtype=np.int8),
             likely=np.frombuffer(self._likely, dtype=np.float64),
-            **codes,
-            **{**hashes, "ids": hashes["ids"].reshape(-1, 2)},
         )
 
 
@@ -482,6 +561,5 @@ def _read(
         if take is not None:
             take(result)
 
-    order = results.read(add)
-    table = builder.done()
-    return table if order is None else table.at(order)
+    results.read(add)
+    return builder.done().in_order()

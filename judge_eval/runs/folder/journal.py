@@ -1,7 +1,9 @@
-"""The results file of a run: reading it, appending to it, and the index of its rows."""
+"""The files of a run's folder: names, lock, reading and appending results, and whether they are as written."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import math
 import os
@@ -9,32 +11,176 @@ import shutil
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final, NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
+from typing import IO, Final, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.conversation import PlainTurn
-from judge_eval.digest import canonical_json
-from judge_eval.errors import RunError
-from judge_eval.files import absent, open_plain, remove_empty, replacing, write_atomically
+from judge_eval.digest import canonical_json, digest_json
+from judge_eval.errors import FullDiskError, RunError
+from judge_eval.files import absent, hold, open_plain, remove_empty, replacing, write_atomically
 from judge_eval.foreign import RepeatedKeyError, read_json
-from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
 from judge_eval.runs.folder.lines import NoVerdictLine, PoolLine, TraceLine, VerdictLine
-from judge_eval.runs.folder.records import FORMAT, RESULTS, Manifest, TraceResult
-from judge_eval.runs.folder.run_files import (
-    MANIFEST,
-    ResultsCheck,
-    byte_blocks,
-    check_results,
-    finished_manifest,
-    lock_folder,
-    whole_lines,
-)
+from judge_eval.runs.folder.records import EDITABLE, FORMAT, RESULTS, FileDigest, Manifest, TraceResult
 from judge_eval.schema import Outcome, Trace, TracePool, repeats_of
 from judge_eval.spelling import option
+
+MANIFEST, LABELS = "manifest.json", "labels.jsonl"
+PROGRESS = "progress.json"
+"""There while a process judges the run, or where one was killed: how far it was, and what it had paid by then."""
+BEGUN = ".begun"
+"""There while a process judges the run, or where one was killed: a byte for each request that has begun."""
+
+MOST_MANIFEST = 64 * 2**20
+"""Bytes that a manifest may have: more than any whose breakdown by tag is full."""
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says if there is no room left."""
+
+
+def lock_folder(folder: Path) -> IO[bytes]:
+    """Lock the folder for the life of this process, however it ends; raises `OSError` for a link."""
+    file = open_plain(folder / ".lock", "ab")
+    if not hold(file, wait=False):
+        file.close()
+        raise RunError("another process is writing this run; wait for it", file=folder)
+    return file
+
+
+@contextmanager
+def os_errors(what: str, file: Path | None = None) -> Iterator[None]:
+    """Turn an error of the system in the block into a `RunError` that says `what` could not be done."""
+    try:
+        yield
+    except OSError as error:
+        kind = FullDiskError if error.errno in FULL else RunError
+        raise kind(f"{what}: {error.strerror or error}", file=file) from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock while the block runs."""
+    with os_errors("cannot be locked", folder):
+        file = lock_folder(folder)
+    with file:
+        yield
+
+
+def byte_blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
+    """Yield the rest of a file, at most `most` bytes in all, one megabyte at a time."""
+    left = most
+    while block := file.read(1 << 20 if left is None else min(left, 1 << 20)):
+        left = None if left is None else left - len(block)
+        yield block
+
+
+def whole_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset and bytes of every complete line from an offset on."""
+    with os_errors("cannot be read", path):
+        opened = open_plain(path)
+    with opened as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield offset, line
+            offset += len(line)
+
+
+ADVICE = (
+    "it was changed or damaged: copy the run again from its source, or judge it again "
+    "(`runs verify` says what was changed)"
+)
+
+
+def file_digest(path: Path) -> FileDigest:
+    """Digest a file, which must not be a link."""
+    with open_plain(path) as file:
+        sha256 = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        return FileDigest(bytes=file.tell(), sha256=sha256)
+
+
+def manifest_digest(manifest: Manifest) -> str:
+    """Digest all of a manifest but what may be edited."""
+    # What is as a new run has it is left out: a field that a later version adds changes no digest.
+    text = manifest.model_dump_json(exclude={*EDITABLE, "digest"}, exclude_defaults=True)
+    return digest_json(json.loads(text))
+
+
+def with_digests(manifest: Manifest, results: FileDigest | None) -> Manifest:
+    """Return the manifest of a run that has ended, with the digests of its results and of itself."""
+    ended = manifest.replace(files={} if results is None else {RESULTS: results})
+    return ended.replace(digest=manifest_digest(ended))
+
+
+def finished_manifest(manifest: Manifest, folder: Path) -> Manifest:
+    """Return the manifest of a run that has ended in a folder, with the digest of its results."""
+    path = folder / RESULTS
+    with os_errors("cannot be read", path):
+        return with_digests(manifest, file_digest(path))
+
+
+def is_as_written(manifest: Manifest) -> bool:
+    """Return whether a manifest is as it was when the run ended; one of a run under way has no digest."""
+    if manifest.digest is None:
+        return manifest.counted is None and not manifest.files
+    return manifest.digest == manifest_digest(manifest)
+
+
+class ResultsCheck:
+    """Checks the results of a run, while they are read, against their digest and number, if known."""
+
+    def __init__(self, path: Path, expected: FileDigest | None, count: int | None = None) -> None:
+        self.path, self.expected, self.count = path, expected, count
+        self._hash = hashlib.sha256()
+        self._lines = self._bytes = 0
+
+    def add(self, line: bytes) -> None:
+        """Take in a line."""
+        self._lines += 1
+        self._bytes += len(line)
+        if self.expected is not None:
+            self._hash.update(line)
+
+    def conclude(self, traces: int | None = None) -> None:
+        """Check what was read, with the number of different traces in it; None: one for each line."""
+        results = self._lines if traces is None else traces
+        if self.count not in (None, results):
+            self._refuse(f"holds {results:,} results, and its manifest counts {self.count:,}")
+        expected = self.expected
+        if expected is not None:
+            # The last line may have no end, and is passed over then: the size tells.
+            same = self._bytes == expected.bytes == self.path.lstat().st_size
+            if not same or self._hash.hexdigest() != expected.sha256:
+                self._refuse("is not what was written when the run ended")
+
+    def _refuse(self, what: str) -> None:
+        raise RunError(f"{what}; {ADVICE}", file=self.path)
+
+
+def check_length(path: Path, manifest: Manifest) -> None:
+    """Check that the results of a run have the size in its manifest, without reading them."""
+    expected = manifest.results_digest
+    if expected is not None:
+        try:
+            size = path.lstat().st_size
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror or error}; {ADVICE}", file=path) from None
+        if size != expected.bytes:
+            check_results(path, expected, manifest.counted)
+
+
+def check_results(path: Path, expected: FileDigest | None, count: int | None = None) -> None:
+    """Check a results file against its digest or its number of results; about a second a gigabyte."""
+    check = ResultsCheck(path, expected, count)
+    for _, line in whole_lines(path):
+        check.add(line)
+    check.conclude()
+
 
 DEFAULT_CLUSTER = "cluster"
 DEPENDENT = ("session_id", "trace_id", "traceId")
@@ -139,92 +285,13 @@ def _probability(p: object) -> float:
     return float(p) if isinstance(p, int | float) and 0 <= p <= 1 else math.nan
 
 
-class Index:
-    """Where each result is in the results file, with its scores: a few numbers for each line."""
-
-    def __init__(self, metrics: Sequence[str], cluster: str = "cluster") -> None:
-        self.cluster = cluster
-        self.positions, self.offsets, self.lengths = array("q"), array("q"), array("q")
-        self.scores = {name: array("d") for name in metrics}
-        self.bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in metrics}
-        self.tags: list[tuple[str, ...]] = []
-        self.clusters: list[str | None] = []
-        self.grades, self.sizes = array("b"), array("l")
-        """Of all chunks, -1 without a verdict; and how many chunks each trace has."""
-        self.letters = array("q")
-        """How long the chunks of each trace are together, in characters."""
-        self.unanswerable: set[int] = set()
-        """The rows of traces that nothing answers: they are in no mean."""
-        self.open: dict[int, GradedTrace] = {}
-        """By row what scoring reads of the traces with failed verdicts."""
-        self._tags_seen: dict[tuple[str, ...], tuple[str, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def add(self, result: TraceResult, offset: int, length: int) -> None:
-        """Add a line; a later line of the same position replaces it when the run is sorted."""
-        row, tags = len(self.positions), result.trace.tags
-        self.positions.append(result.position)
-        self.offsets.append(offset)
-        self.lengths.append(length)
-        self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
-        self.clusters.append(cluster_of(result.trace, self.cluster))
-        self.grades.extend(-1 if o.kind == "no_verdict" else o.grade for o in result.outcomes)
-        self.sizes.append(len(result.outcomes))
-        if result.trace.answerable is False:
-            self.unanswerable.add(row)
-        self.letters.append(sum(len(chunk.text) for chunk in result.trace.chunks))
-        if result.failed or (result.claims and None in result.claims.together.values()):
-            self.open[row] = GradedTrace.of(result.trace, result.outcomes)
-        for name, column in self.scores.items():
-            value = result.scores.get(name)
-            column.append(float("nan") if value is None else value)
-            if name in result.bounds:
-                self.bounds[name][row] = result.bounds[name]
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """Where the chunks of each trace begin in `grades`, and where the last ones end."""
-        return offsets_of(np.array(self.sizes, dtype=np.int64))
-
-    def order(self) -> list[int]:
-        """Return the rows by position; of two rows with the same position only the later one."""
-        last = {position: row for row, position in enumerate(self.positions)}
-        return [last[position] for position in sorted(last)]
-
-    def in_order(self) -> bool:
-        """Return whether the lines are in the order of their positions, each once."""
-        return all(a < b for a, b in zip(self.positions, self.positions[1:], strict=False))
-
-    def sorted(self) -> Index:
-        """Return the index that the file has once it is sorted."""
-        return self._of(self.order())
-
-    def answered(self) -> Index:
-        """Return the index of the traces that are in the means: all but those that nothing answers."""
-        if not self.unanswerable:
-            return self
-        return self._of([row for row in range(len(self)) if row not in self.unanswerable])
-
-    def _of(self, rows: Sequence[int]) -> Index:
-        out, offset = Index(list(self.scores), self.cluster), 0
-        starts = self.starts.tolist()
-        for new, row in enumerate(rows):
-            if row in self.unanswerable:
-                out.unanswerable.add(new)
-            out.grades.extend(self.grades[starts[row] : starts[row + 1]])
-            for name in ("sizes", "letters", "positions", "lengths", "tags", "clusters"):
-                getattr(out, name).append(getattr(self, name)[row])
-            if row in self.open:
-                out.open[new] = self.open[row]
-            out.offsets.append(offset)
-            offset += self.lengths[row]
-            for name, column in self.scores.items():
-                out.scores[name].append(column[row])
-                if row in self.bounds[name]:
-                    out.bounds[name][new] = self.bounds[name][row]
-        return out
+def by_position(positions: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the rows in the order of their positions, of equal ones only the last; None if they are so already."""
+    if (np.diff(positions) > 0).all():
+        return None
+    order = np.argsort(positions, kind="stable")
+    rows: NDArray[np.int64] = order[np.append(np.diff(positions[order]) > 0, True)]
+    return rows
 
 
 def encode(result: TraceResult) -> bytes:
@@ -288,22 +355,28 @@ def _without_calls(line: bytes) -> bytes:
     return line if start < len(_CALLS) or end < 0 else line[:start] + line[end:]
 
 
-@runtime_checkable
-class ReadsMany(Protocol):
-    """Results of which many are read in less time than one by one."""
+class ReadResults(Sequence[TraceResult]):
+    """Results that are read when they are asked for, many at once in less time than one by one."""
 
     def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        """Yield the results at many places, in the order of `places`; without `calls` those may be left out."""
+        """Yield the results at many places, in their order; without `calls` faster, and with none perhaps."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> TraceResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TraceResult]: ...
+    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return list(self.at(np.array(places, dtype=np.int64)))
+        return next(self.at(np.array([places])))
+
+    def __iter__(self) -> Iterator[TraceResult]:
+        return self.at(np.arange(len(self)))
 
 
-def results_at(results: Sequence[TraceResult], places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-    """Yield the results at many places; see `ReadsMany.at`."""
-    if isinstance(results, ReadsMany):
-        return results.at(places, calls)
-    return (results[place] for place in places.tolist())
-
-
-class ResultsFile(Sequence[TraceResult]):
+class ResultsFile(ReadResults):
     """The results in a run's folder, read one by one on demand.
 
     The first access reads the file once and checks it against the manifest; a file that changes later is
@@ -327,7 +400,7 @@ class ResultsFile(Sequence[TraceResult]):
         assert self._entries is not None
         return self._entries
 
-    def _scan(self, take: Callable[[bytes, int], None] | None = None) -> NDArray[np.int64] | None:
+    def _scan(self, take: Callable[[bytes, int], None] | None = None) -> None:
         """Find and check all lines; see `read`."""
         offsets, positions = array("q"), array("q")
         manifest = self.manifest
@@ -339,30 +412,22 @@ class ResultsFile(Sequence[TraceResult]):
             positions.append(_position(line, self.path, number))
             if take is not None:
                 take(line, number)
-        where, order = np.array(positions, dtype=np.int64), None
-        entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
-        if (np.diff(where) <= 0).any():
-            order = np.argsort(where, kind="stable")
-            order = order[np.append(np.diff(where[order]) > 0, True)]
+        entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, len(offsets) + 1)])
+        if (order := by_position(np.array(positions, dtype=np.int64))) is not None:
             entries = entries[order]
         check.conclude(len(entries))
         if check.expected is not None:  # what has no digest may still be written
             self._stamp = self.stamp()
         self._entries = entries
-        return order
 
-    def read(self, take: Callable[[bytes, int], None]) -> NDArray[np.int64] | None:
-        """Give every line with its number to `take`, checking them meanwhile if nobody has yet.
-
-        Returns:
-            Which of the lines count, in order; None if all do, as they were given.
-        """
+    def read(self, take: Callable[[bytes, int], None]) -> None:
+        """Give every line with its number to `take`, checking them meanwhile if nobody has yet."""
         if self._entries is not None and self.unchanged():
             for number, line in self._lines(self._entries):
                 take(line, number)
-            return None
+            return
         try:
-            return self._scan(take)
+            self._scan(take)
         except (RunError, ValueError):
             if self.is_checked and self.manifest is not None:  # the file is not what was written, which says more
                 check_results(self.path, self.manifest.results_digest, self.manifest.counted)
@@ -392,23 +457,10 @@ class ResultsFile(Sequence[TraceResult]):
     def __len__(self) -> int:
         return len(self.places)
 
-    @overload
-    def __getitem__(self, index: int) -> TraceResult: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TraceResult]: ...
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
-        entries = self.places[index]
-        return next(self._read(entries[np.newaxis])) if entries.ndim == 1 else list(self._read(entries))
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        return self._read(self.places)
-
     def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        """Yield the results at many places, in the order of `places`; the file is opened once.
-
-        Without `calls` those behind the verdicts are left out, which takes less time.
-        """
-        return self._read(self.places[places], calls)
+        """Yield the results at many places; the file is opened once."""
+        for number, line in self._lines(self.places[places]):
+            yield read_result(line if calls else _without_calls(line), self.path, number, checked=self.is_checked)
 
     def lines(self, places: NDArray[np.int64] | None = None) -> Iterator[tuple[int, bytes, int]]:
         """Yield position, bytes and number of every result's line, or of those at some places, without parsing it."""
@@ -424,10 +476,6 @@ class ResultsFile(Sequence[TraceResult]):
                 yield AskedTrace.read(line[start + len(_TRACE) - 1 : end] + b"}")
             except (ValueError, TypeError):
                 yield AskedTrace.of(read_result(line, self.path, number).trace)
-
-    def _read(self, entries: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
-        for number, line in self._lines(entries):
-            yield read_result(line if calls else _without_calls(line), self.path, number, checked=self.is_checked)
 
     def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
         with open_plain(self.path) as file:
@@ -472,7 +520,7 @@ class Journal:
         settle: Callable[[Manifest], Manifest] = lambda manifest: manifest,
     ) -> None:
         self.folder, self.manifest = folder, manifest
-        self.index, self._size = Index(manifest.metrics, manifest.intervals.cluster), 0
+        self._positions, self._lengths, self._size = array("q"), array("q"), 0
         self._lock: IO[bytes] | None = None
         self._made = absent(folder)
         try:
@@ -493,7 +541,7 @@ class Journal:
     def _take_in(
         self, path: Path, take: Callable[[TraceResult], TraceResult], settle: Callable[[Manifest], Manifest]
     ) -> None:
-        """Read and index the existing lines; if one changes, a new file replaces theirs in one step."""
+        """Read the existing lines; if one changes, a new file replaces theirs in one step."""
         digest = self.manifest.results_digest
         check = None if digest is None else ResultsCheck(path, digest)
         with ExitStack() as stack:
@@ -511,19 +559,23 @@ class Journal:
                     line = encode(taken)
                 if out is not None:
                     out.write(line)
-                self.index.add(taken, self._size, len(line))
-                self._size += len(line)
+                self._note(taken, line)
             if check is not None:
                 check.conclude()
             self.write_manifest(settle(self.manifest))  # before a line is changed: no digest is of others
 
     def _read(self, line: bytes, path: Path) -> TraceResult:
         try:
-            return read_result(line, path, len(self.index) + 1)
+            return read_result(line, path, len(self._lengths) + 1)
         except RunError:
             if self.manifest.files:  # the file is not what was written, which says more
                 check_results(path, self.manifest.results_digest)
             raise
+
+    def _note(self, result: TraceResult, line: bytes) -> None:
+        self._positions.append(result.position)
+        self._lengths.append(len(line))
+        self._size += len(line)
 
     def append(self, results: Sequence[TraceResult]) -> None:
         """Append lines in one write."""
@@ -538,8 +590,7 @@ class Journal:
                     self._file.truncate(self._size)
                 raise
         for result, line in zip(results, lines, strict=True):
-            self.index.add(result, self._size, len(line))
-            self._size += len(line)
+            self._note(result, line)
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, without a digest: the results are still being written."""
@@ -555,23 +606,23 @@ class Journal:
         with _writing(self.folder):
             write_atomically(self.folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
 
-    def sort(self) -> Index:
-        """Sort the lines into the order of the dataset, each trace once, and return their index."""
-        path = self.folder / RESULTS
+    def sort(self) -> None:
+        """Sort the lines into the order of the dataset, each trace once."""
+        path, positions = self.folder / RESULTS, np.array(self._positions, dtype=np.int64)
         with _writing(self.folder):
             os.fsync(self._file.fileno())
-            if self.index.in_order():
-                return self.index
-            target = self.index.sorted()
+            if (order := by_position(positions)) is None:
+                return
+            lengths = np.array(self._lengths, dtype=np.int64)
+            offsets = np.cumsum(lengths) - lengths
             with replacing(path) as out, open_plain(path) as source:
-                for row in self.index.order():
-                    source.seek(self.index.offsets[row])
-                    out.write(source.read(self.index.lengths[row]))
+                for row in order.tolist():
+                    source.seek(int(offsets[row]))
+                    out.write(source.read(int(lengths[row])))
                 self._file.close()
             self._file = open_plain(path, "ab")
-        self.index = target
-        self._size = sum(target.lengths)
-        return target
+        self._positions, self._lengths = (array("q", each[order].tolist()) for each in (positions, lengths))
+        self._size = sum(self._lengths)
 
     def close(self) -> None:
         """Close the files; safe to call twice."""

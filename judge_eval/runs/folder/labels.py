@@ -14,9 +14,9 @@ from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
+from judge_eval.runs.folder.journal import LABELS, os_errors, whole_lines
 from judge_eval.runs.folder.records import FORMAT, Moment, TraceResult
 from judge_eval.runs.folder.run import AnyRun, ChangedResults, scale_of
-from judge_eval.runs.folder.run_files import LABELS, os_errors, whole_lines
 from judge_eval.schema import Scale
 
 GivenLabels: TypeAlias = Mapping[tuple[str, str], int]

@@ -1,10 +1,12 @@
 """A run in hand: its manifest, its results, its means."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +15,30 @@ from pydantic import ValidationError
 from judge_eval.errors import DataError, MetricError, RunError, UnknownNameError
 from judge_eval.files import read_plain
 from judge_eval.record import data_error
-from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, later_format, results_at
+from judge_eval.runs.folder.journal import (
+    ADVICE,
+    MANIFEST,
+    MOST_MANIFEST,
+    AskedTrace,
+    ReadResults,
+    ResultsFile,
+    check_length,
+    is_as_written,
+    later_format,
+)
 from judge_eval.runs.folder.records import RESULTS, Aggregate, Manifest, SliceBy, Status, TraceResult
-from judge_eval.runs.folder.run_files import ADVICE, MANIFEST, MOST_MANIFEST, check_length, is_as_written
 from judge_eval.safe_text import counted
 from judge_eval.schema import BINARY, NoVerdict, Scale
+
+if TYPE_CHECKING:
+    from judge_eval.data.memory import InputRows
 
 T = TypeVar("T")
 _BLOCK = 256
 
 
-class ChangedResults(Sequence[TraceResult]):
-    """Results of which each is made of another.
-
-    Args:
-        plain: The others.
-        change: Makes them of some others, one of each.
-        places: Which of the others count, in this order; None takes all.
-    """
+class ChangedResults(ReadResults):
+    """Results that `change` makes of `plain` ones, one of each; `places` says which of these count, None takes all."""
 
     def __init__(
         self,
@@ -43,25 +51,18 @@ class ChangedResults(Sequence[TraceResult]):
     def __len__(self) -> int:
         return len(self.plain if self._places is None else self._places)
 
-    @overload
-    def __getitem__(self, index: int) -> TraceResult: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TraceResult]: ...
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
-        if isinstance(index, slice):
-            return list(self.at(np.arange(len(self))[index]))
-        return self._change([self.plain[index if self._places is None else int(self._places[index])]])[0]
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        plain = self.plain if self._places is None else results_at(self.plain, self._places)
-        for block in blocks(plain, _BLOCK):
-            yield from self._change(block)
-
     def at(self, places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
         """Yield the results at many places; see `Run.results_at`."""
         places = places if self._places is None else self._places[places]
         for block in blocks(results_at(self.plain, places, calls), _BLOCK):
             yield from self._change(block)
+
+
+def results_at(results: Sequence[TraceResult], places: NDArray[np.int64], calls: bool = True) -> Iterator[TraceResult]:
+    """Yield the results at many places; see `Run.results_at`."""
+    if isinstance(results, ReadResults):
+        return results.at(places, calls)
+    return (results[place] for place in places.tolist())
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -82,6 +83,14 @@ class Run:
 
     def __init__(self, manifest: Manifest, results: Sequence[TraceResult], folder: Path | None = None) -> None:
         self.manifest, self.results, self.folder = manifest, results, folder
+        self._input: InputRows | None = None
+
+    @classmethod
+    def of(cls, run: Run, rows: InputRows | None = None) -> Self:
+        """Return another run as one of this class, with the rows in memory that it was made of."""
+        made = cls(run.manifest, run.results, run.folder)
+        made._input = rows
+        return made
 
     @classmethod
     def at(cls, folder: Path, manifest: Manifest | None = None) -> Self:
@@ -96,7 +105,8 @@ class Run:
 
     def replace(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
         """Return the run with another manifest or other results."""
-        return type(self)(manifest or self.manifest, self.results if results is None else results, self.folder)
+        changed = Run(manifest or self.manifest, self.results if results is None else results, self.folder)
+        return self.of(changed, self._input)
 
     def sliced(self, *by: SliceBy) -> Self:
         """Return the run so that all that shows it shows every figure by slice too."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
+from judge_eval.runs.columns.verdict_table import ScoreColumns, ScoredTraces
 from judge_eval.runs.folder.describing import differences
-from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
+from judge_eval.runs.folder.journal import MANIFEST, ResultsFile, finished_manifest, os_errors, read_result
 from judge_eval.runs.folder.records import RESULTS, Manifest, Shard
 from judge_eval.runs.folder.run import Run, load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, finished_manifest, os_errors
 from judge_eval.runs.judging.session import folder_name
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.counting import MOST_NAMED, OutcomeCounts, total
@@ -60,10 +60,10 @@ def merge(
     with os_errors("cannot be written", folder):
         folder.mkdir(parents=True)
         try:
-            index, named = _write(runs, shard, folder / RESULTS)
+            scored, named = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
             manifest = manifest.replace(
-                tally=manifest.tally.replace(**named), **figures(index, scorer, first.intervals)
+                tally=manifest.tally.replace(**named), **figures(scored, scorer, first.intervals)
             )
             manifest = finished_manifest(manifest, folder)
             # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
@@ -141,10 +141,11 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> tuple[Index, dict[str, Any]]:
-    manifest = runs[0][1]
-    key, offset, before = manifest.intervals.cluster, 0, -1
-    index = Index(manifest.metrics, key)
+def _write(
+    runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path
+) -> tuple[ScoredTraces, dict[str, Any]]:
+    manifest, before = runs[0][1], -1
+    columns = ScoreColumns(manifest.metrics, manifest.intervals.cluster)
     beyond = {name for _, shard_manifest in runs for name in shard_manifest.tally.beyond}
     first, failed = list[str](), OutcomeCounts(manifest.imported)
     with path.open("wb") as file:
@@ -155,19 +156,18 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
                 raise RunError(f"cannot merge: trace {before + 1} of the dataset is missing in the shards")
             before = position
             result = read_result(line, source, number, checked=True)
-            index.add(result, offset, len(line))
+            columns.add(result)
             if len(first) < MOST_NAMED and result.trace_id in beyond:
                 first.append(result.trace_id)
             if result.failed:
                 failed.add(result)
             file.write(line)
-            offset += len(line)
         file.flush()
         os.fsync(file.fileno())
     wanted = (shard or manifest.dataset).traces
-    if len(index) != wanted:
-        raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {wanted}")
-    return index, {"beyond": tuple(first), "example": failed.example}
+    if len(columns) != wanted:
+        raise RunError(f"cannot merge: the shards hold {len(columns)} traces, the dataset {wanted}")
+    return columns.done(), {"beyond": tuple(first), "example": failed.example}
 
 
 def _lines(run: tuple[Path, Manifest]) -> Iterator[tuple[int, bytes, int, Path]]:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -27,8 +27,9 @@ from judge_eval.llm.backend import Identity
 from judge_eval.llm.options import Otel
 from judge_eval.llm.stack import Stack
 from judge_eval.record import trusted
+from judge_eval.runs.columns.verdict_table import ScoreColumns
 from judge_eval.runs.folder.describing import differences
-from judge_eval.runs.folder.journal import Index, Journal, ResultsFile, missing_folder
+from judge_eval.runs.folder.journal import Journal, ResultsFile, missing_folder
 from judge_eval.runs.folder.records import (
     FORMAT,
     JUDGED,
@@ -43,7 +44,7 @@ from judge_eval.runs.folder.records import (
 from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.keeping.lookup import newest_of
-from judge_eval.runs.keeping.mirror import is_pushed, until_left, url_of
+from judge_eval.runs.keeping.mirror import MIRRORS, is_pushed, pushing, until_left
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.counting import (
     Counting,
@@ -148,6 +149,7 @@ class EarlierRows:
 
     def __init__(self, context: RunContext, manifest: Manifest, killed: Path | None = None) -> None:
         self.counting = Counting(context.stack, manifest, context.judge)
+        self.scores = ScoreColumns(manifest.metrics, manifest.intervals.cluster)
         self._judged: dict[str, tuple[str, Judgment | None]] = {}
         """By id of a trace its digest, and its judgment if something is missing in it."""
         self._context, self._names, self._answered = context, set(context.scorer.names), False
@@ -160,6 +162,7 @@ class EarlierRows:
         if not self._answered and any(outcome.kind == "verdict" for outcome in result.outcomes):
             self._answered = True
             self._context.stack.note_answered()
+        self.scores.add(result)
         complete = self.counting.add(result)
         self._judged[result.trace_id] = result.digest, None if complete else result.judgment
         return result
@@ -210,18 +213,14 @@ class RunSession:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     remarks: Remarks = field(default_factory=lambda: Remarks("in row"))
     order: ScoreOrder = field(default_factory=ScoreOrder)
+    push_every: float = 0
+    """Seconds between pushes of a run behind a URL; 0 pushes nothing before it ends."""
 
     def __post_init__(self) -> None:
-        self._memory: dict[int, TraceResult] = {}
+        self._memory = {result.position: result for result in self.remembered}
         self._before = self.rows or EarlierRows(self.context, self.manifest)
-        self._counting = self._before.counting
-        if self.journal is not None:
-            self._index = self.journal.index
-        else:
-            self._index = Index(self.context.scorer.names, self.manifest.intervals.cluster)
+        self._counting, self._scores = self._before.counting, self._before.scores
         self._noted = monotonic()
-        for result in self.remembered:
-            self._remember(result)
 
     @property
     def folder(self) -> Path | None:
@@ -236,7 +235,8 @@ class RunSession:
         # the run ends early, its folder says so and can be resumed.
         engine = self.context.engine()
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
-        async with every_second(self._tell):
+        mirrored = self.folder if self.folder and self.folder.parent in MIRRORS and self.push_every else None
+        async with pushing(mirrored, self.push_every) if mirrored else nullcontext(), every_second(self._tell):
             try:
                 with self._counting.noting_requests(self.folder):
                     async with engine:
@@ -276,7 +276,7 @@ class RunSession:
     def _asked(self) -> bool:
         """Whether anything was answered, also by the cache; if not, a run that fails leaves no folder."""
         taken = self._counting.taken()
-        return bool(len(self._index) or taken.calls or taken.hits)
+        return bool(len(self._scores) or taken.calls or taken.hits)
 
     def _tell(self) -> None:
         """Write the progress; call `watch` while a server's wait holds calls up, for then no trace may finish."""
@@ -311,14 +311,14 @@ class RunSession:
             if self.journal is not None:
                 self._counting.cover_calls(self.journal.folder)  # before the results that they brought
                 self.journal.append(results)
-            else:
-                for result in results:
-                    self._remember(result)
+            elif self.keep:
+                self._memory |= {result.position: result for result in results}
         except RunError:
             if quietly:
                 return results
             raise
         for result in results:
+            self._scores.add(result)
             self._counting.add(result)
         emit(results, self.context.stack.otel)
         if self.watch is not None:
@@ -331,14 +331,10 @@ class RunSession:
             raise MetricError(f"{undefined[0]}; every verdict is kept: `score` computes other metrics of them")
         return results
 
-    def _remember(self, result: TraceResult) -> None:
-        self._index.add(result, 0, 0)
-        if self.keep:
-            self._memory[result.position] = result
-
     def _close(self, status: Status, quietly: bool = False) -> None:
         try:
-            index = self._index = self.journal.sort() if self.journal else self._index.sorted()
+            if self.journal is not None:
+                self.journal.sort()
             dataset = self.manifest.dataset
             if not dataset.digest and status in ("done", "incomplete"):
                 seen, remarks = self.fingerprint, (*self.remarks.sentences(), *self.order.sentences())
@@ -350,7 +346,7 @@ class RunSession:
                 finished=datetime.now(UTC),
                 tally=self._counting.tally(),
                 dataset=dataset,
-                **figures(index, self.context.scorer, self.manifest.intervals),
+                **figures(self._scores.done().in_order(), self.context.scorer, self.manifest.intervals),
             )
             if self.journal is not None:
                 self.manifest = self.journal.finish(self.manifest)
@@ -407,7 +403,7 @@ async def run_to_resume(
         return None
     await until_left(newest[0])
     # What stands behind a URL was brought here since.
-    return Begun(newest[0], newest[1] if url_of(newest[0]) is None else load_manifest(newest[0]))
+    return Begun(newest[0], load_manifest(newest[0]) if out in MIRRORS else newest[1])
 
 
 def check_goes_on(begun: Begun, manifest: Manifest, *, newest: bool) -> None:
@@ -503,16 +499,12 @@ def _label(branch: str | None, kind: str, number: str) -> str:
     return f"{branch} ({number})" if branch else f"{kind} {number}"
 
 
+@cache
 def environment() -> dict[str, JsonValue]:
     """Return the versions of this package and of Python, and the git revision of the working folder.
 
     They are read once in a process: what is loaded does not change, and git may take long.
     """
-    return dict(_environment())
-
-
-@cache
-def _environment() -> dict[str, JsonValue]:
     versions: dict[str, JsonValue] = {"judge_eval": own_version(), "python": platform.python_version()}
     if git := shutil.which("git"):
         with suppress(OSError, subprocess.SubprocessError):

@@ -10,11 +10,11 @@ from typing import Literal
 
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import Index, read_result
+from judge_eval.runs.columns.verdict_table import ScoreColumns
+from judge_eval.runs.folder.journal import LABELS, MANIFEST, is_as_written, read_result, whole_lines
 from judge_eval.runs.folder.labels import people_labels
 from judge_eval.runs.folder.records import RESULTS, Aggregate, Manifest, TraceResult
 from judge_eval.runs.folder.run import Run, read_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, is_as_written, whole_lines
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
@@ -54,7 +54,7 @@ class Reread:
     _findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._index = Index(self.manifest.metrics, self.manifest.intervals.cluster)
+        self._columns = ScoreColumns(self.manifest.metrics, self.manifest.intervals.cluster)
         self._fingerprint = Fingerprint()
         self._failed = 0
         self._seen: dict[int, int] = {}
@@ -108,7 +108,7 @@ class Reread:
         if result.position in self._seen and self.manifest.counted is not None:
             self._note(f"a second result of the trace of line {self._seen[result.position]}", number)
         self._seen[result.position] = number
-        self._index.add(result, 0, 0)
+        self._columns.add(result)
         self._failed += result.failed
         if result.trace_id != result.trace.id or result.digest != result.trace.digest:
             self._note("the trace is not the one that its digest was made of", number)
@@ -153,8 +153,8 @@ class Reread:
             yield Finding(file=MANIFEST, what="dataset.digest is not that of the results' traces")
         if self._scorer is None:
             return
-        index = self._index.sorted()
-        for name, aggregate in aggregate_all(index, self._scorer, manifest.intervals).items():
+        scored = self._columns.done().in_order()
+        for name, aggregate in aggregate_all(scored, self._scorer, manifest.intervals).items():
             recorded = manifest.aggregates.get(name)
             if text := _difference(recorded, aggregate):
                 yield Finding(file=MANIFEST, what=f"aggregates.{name}: {text}")

@@ -11,9 +11,9 @@ from uuid import uuid4
 from judge_eval.data.reading import is_url
 from judge_eval.errors import RunError, advise
 from judge_eval.files import hold, open_plain
+from judge_eval.runs.folder.journal import MANIFEST, os_errors
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, os_errors
 from judge_eval.runs.keeping.mirror import bring_run, refresh_mirror, run_at, shown
 
 LABELLED = "label:"

@@ -11,17 +11,16 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from judge_eval.data.reading import is_url
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import read_plain, write_atomically
+from judge_eval.runs.folder.journal import MANIFEST, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.folder.records import RESULTS
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.keeping import transfer
 from judge_eval.safe_text import public_url
-from judge_eval.settings import check_ranges
 from judge_eval.spelling import option
 
 _NOTE = ".synced"
@@ -91,8 +90,8 @@ def is_pushed(folder: Path) -> bool:
 
 STAGING = "JUDGE_EVAL_STAGING"
 
-_urls: dict[Path, str] = {}
-"""The folders that stand for URLs in this process. No URL is written down: it may hold a password."""
+MIRRORS: Final[dict[Path, str]] = {}
+"""The folders of runs that stand for URLs in this process. No URL is written down: it may hold a password."""
 
 
 def place_of_runs(place: str | Path) -> Path:
@@ -106,35 +105,28 @@ def place_of_runs(place: str | Path) -> Path:
     base = Path(state) if state else Path.home() / ".local" / "state"
     root = Path(os.environ.get(STAGING) or base / "judge_eval" / "runs")
     folder = root / hashlib.sha256(url.encode()).hexdigest()[:16]
-    _urls[folder] = url
+    MIRRORS[folder] = url
     return folder
 
 
 def check_place(root: Path) -> None:
     """Check before anything is paid for that the bucket of a mirror's URL exists."""
-    url = _urls.get(root)
-    if url is not None:
-        transfer.check_bucket(*transfer.storage_at(url, ""), url)
+    transfer.check_bucket(*transfer.storage_at(MIRRORS[root], ""), MIRRORS[root])
 
 
 def shown(root: Path) -> str:
     """Return the name of a folder of runs for messages: its URL without credentials, or its path."""
-    return public_url(_urls[root]) if root in _urls else str(root)
-
-
-def url_of(folder: Path) -> str | None:
-    """Return the URL of the folder of runs that a run's folder is in, if it is a mirror."""
-    return _urls.get(folder.parent)
+    return public_url(MIRRORS[root]) if root in MIRRORS else str(root)
 
 
 def is_mirror(root: Path) -> bool:
     """Return whether a folder of runs is the mirror of a URL."""
-    return root in _urls
+    return root in MIRRORS
 
 
 def refresh_mirror(root: Path) -> None:
     """Copy the manifests of all runs behind a mirror's URL; a run with local changes is left alone."""
-    url = _urls.get(root)
+    url = MIRRORS.get(root)
     if url is None:
         return
     with transfer.reaching(url, "read"):
@@ -151,7 +143,7 @@ def refresh_mirror(root: Path) -> None:
 
 def bring_run(folder: Path) -> Path:
     """Copy all files of a run into its mirror and return its folder; other folders stay as they are."""
-    url = _urls.get(folder.parent)
+    url = MIRRORS.get(folder.parent)
     if url is not None:
         with transfer.reaching(url, "read"):
             _bring(*transfer.storage_at(url, folder.name), folder, transfer.FROM_THERE)
@@ -200,7 +192,7 @@ def _push_and_tell(root: Path, tell: Callable[[str], None]) -> None:
 
 def _push_within(root: Path, tell: Callable[[str], None], grace: float) -> None:
     """Push for at most `grace` seconds, then tell what is missing and how it is pushed."""
-    url = _urls.get(root)
+    url = MIRRORS.get(root)
     if url is None or not root.is_dir():
         return
     lines: list[str] = []
@@ -228,7 +220,7 @@ def _changed(root: Path) -> Iterator[Path]:
 
 def push_changed(root: Path, tell: Callable[[str], None]) -> None:
     """Push a mirror's runs with local changes, unless they are being written; a failure keeps them here."""
-    url = _urls.get(root)
+    url = MIRRORS.get(root)
     if url is None or not root.is_dir():
         return
     for folder in _changed(root):
@@ -273,10 +265,7 @@ def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> No
         (folder / name).unlink(missing_ok=True)
     for name in names:
         if name in there and not (folder / name).exists():
-            if name == RESULTS:
-                transfer.copy_results(system, source, folder / name, ended=transfer.is_ended(folder))
-            else:
-                transfer.copy_here(system, f"{source}/{name}", folder / name)
+            transfer.copy_here(system, source, folder, name)
     note_same(folder, there, **more)
 
 
@@ -286,7 +275,7 @@ def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None
     joined = folder / ".joined.jsonl"
     for name in transfer.FROM_THERE:
         if name in there and name != RESULTS:
-            transfer.copy_here(system, f"{source}/{name}", folder / name)
+            transfer.copy_here(system, source, folder, name)
     transfer.copy_results(system, source, joined, ended=transfer.is_ended(folder))
     known = {json.loads(line)["trace_id"] for _, line in whole_lines(joined)}
     own = [line for _, line in whole_lines(folder / RESULTS) if json.loads(line)["trace_id"] not in known]
@@ -322,16 +311,10 @@ _ending: dict[Path, threading.Thread] = {}
 
 
 @asynccontextmanager
-async def pushing(folder: Path | None, every: float) -> AsyncIterator[None]:
-    """Push a run every `every` seconds while the block judges it; 0 pushes nothing."""
-    # Errors are logged and the push is repeated the next time. The push at the end is made elsewhere. Nothing
-    # is done for a run in memory or outside a mirror.
-    check_ranges({"push_every": every})
-    url = None if folder is None else url_of(folder)
-    if folder is None or url is None or not every:
-        yield
-        return
-    pusher = _Pusher(folder, url, every)
+async def pushing(folder: Path, every: float) -> AsyncIterator[None]:
+    """Push a run in a mirror every `every` seconds while the block judges it."""
+    # Errors are logged and the push is repeated the next time. The push at the end is made elsewhere.
+    pusher = _Pusher(folder, MIRRORS[folder.parent], every)
     pusher.start()
     try:
         yield
@@ -346,7 +329,7 @@ async def pushing(folder: Path | None, every: float) -> AsyncIterator[None]:
 
 async def until_left(folder: Path) -> None:
     """Before resuming a run behind a URL, wait until it is clear that no other machine is judging it."""
-    url = url_of(folder)
+    url = MIRRORS.get(folder.parent)
     if url is None:
         return
     beat = await asyncio.to_thread(transfer.read_beat, folder, url)
@@ -438,7 +421,7 @@ class _Pusher:
         there, note = stamps_there(system, target).get(RESULTS), read_note(self._folder)
         if self._before and there and there == note.get("there", {}).get(RESULTS):
             self._size = self._before[0] if self._before == note.get("here", {}).get(RESULTS) else 0
-        self._number = transfer.last_number(system, target)
+        self._number = max(map(transfer.segment_number, transfer.segments_in(system, target)), default=0)
 
     def _add(self, system: Any, target: str, end: int) -> None:
         """Put the new lines there as a segment, and merge segments of one rank once there are many."""

@@ -13,9 +13,9 @@ from typing import IO, Any
 from judge_eval.data.reading import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, read_plain, replacing
+from judge_eval.runs.folder.journal import LABELS, MANIFEST, MOST_MANIFEST, check_results, locked
 from judge_eval.runs.folder.records import RESULTS
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import LABELS, MANIFEST, MOST_MANIFEST, check_results, locked
 from judge_eval.safe_text import public_url
 
 _LOOKS = 4
@@ -37,12 +37,6 @@ def segments_in(system: Any, source: str) -> list[str]:
     """List the segments of a run, in the order of their numbers; one that is not whole is left out."""
     sizes = {str(entry["name"]).rpartition("/")[2]: entry["size"] for entry in system.ls(source, detail=True)}
     return sorted(name for name, size in sizes.items() if (m := _SEGMENT.fullmatch(name)) and int(m[2]) == size)
-
-
-def last_number(system: Any, source: str) -> int:
-    """Return the highest number of a run's segments; 0 if there are none."""
-    names = segments_in(system, source)
-    return segment_number(names[-1]) if names else 0
 
 
 def segment_number(segment: str) -> int:
@@ -202,10 +196,7 @@ def pull(url: str, out: Path) -> Path:
         temporary.mkdir(parents=True)
         for part in FROM_THERE:
             try:
-                if part == RESULTS:
-                    copy_results(system, base.rstrip("/"), temporary / part, ended=is_ended(temporary))
-                else:
-                    copy_here(system, f"{base.rstrip('/')}/{part}", temporary / part)
+                copy_here(system, base.rstrip("/"), temporary, part)
             except FileNotFoundError:
                 if part in (RESULTS, MANIFEST):
                     raise
@@ -224,7 +215,10 @@ def pull(url: str, out: Path) -> Path:
     return target
 
 
-def copy_here(system: Any, source: str, target: Path) -> None:
-    """Copy a file from a file system of fsspec, in one step; `FileNotFoundError` if it is not there."""
-    with system.open(source, "rb") as file, replacing(target) as out:
+def copy_here(system: Any, source: str, folder: Path, name: str) -> None:
+    """Copy a file of a run, whose manifest comes first, in one step; `FileNotFoundError` if it is not there."""
+    if name == RESULTS:
+        copy_results(system, source, folder / name, ended=is_ended(folder))
+        return
+    with system.open(f"{source}/{name}", "rb") as file, replacing(folder / name) as out:
         shutil.copyfileobj(file, out, 1 << 20)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from judge_eval.errors import ConfigError, MetricError, UnknownNameError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
-from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import ROUNDING
-from judge_eval.runs.columns.verdict_table import VerdictTable
+from judge_eval.runs.columns.verdict_table import (
+    Hashes,
+    ScoreColumns,
+    ScoredTraces,
+    TraceTable,
+    VerdictTable,
+    cluster_codes,
+)
 from judge_eval.runs.folder import records
-from judge_eval.runs.folder.journal import GradedTrace, Index
+from judge_eval.runs.folder.journal import GradedTrace
 from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.folder.run import Run, scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -44,57 +50,53 @@ def fill_clusters(clusters: Sequence[str | None]) -> list[tuple[int, str]] | Non
     return [(-1, c) if c is not None else (row, "") for row, c in enumerate(clusters)]
 
 
-def figures(index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS) -> dict[str, Any]:
+def figures(traces: ScoredTraces, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS) -> dict[str, Any]:
     """Return the fields of a manifest that follow from the scores of its traces."""
-    answered = index.answered()
+    answered = traces.answered()
     return {
         "aggregates": aggregate_all(answered, scorer, intervals),
         "concentrations": concentrations(answered),
-        "unanswerable": unanswerable(index, scorer),
+        "unanswerable": unanswerable(traces, scorer),
         "reranking": perfect_reranking(answered, scorer),
     }
 
 
-def unanswerable(index: Index, scorer: Scorer) -> records.Unanswerable | None:
+def unanswerable(traces: ScoredTraces, scorer: Scorer) -> records.Unanswerable | None:
     """Return what was retrieved for the questions that nothing answers; None without such a question."""
-    rows = sorted(index.unanswerable)
-    if not rows:
+    rows = np.flatnonzero(traces.unanswerable)
+    if not rows.size:
         return None
-    grades, starts = np.array(index.grades, dtype=np.int8), index.starts
-    sizes = np.diff(starts)[rows]
-    best = [int(grades[starts[row] : starts[row + 1]].max(initial=-1)) for row in rows]
+    traces = traces.at(rows)
+    accepted = int((traces.per_trace(traces.grades >= scorer.scale.relevant) > 0).sum())
     return records.Unanswerable(
-        traces=len(rows),
-        empty=int((sizes == 0).sum()),
-        chunks=int(sizes.sum()),
-        accepted=sum(grade >= scorer.scale.relevant for grade in best) if max(best) >= 0 or not sizes.any() else None,
+        traces=len(traces),
+        empty=int((traces.sizes == 0).sum()),
+        chunks=len(traces.grades),
+        accepted=accepted if (traces.grades >= 0).any() or not len(traces.grades) else None,
     )
 
 
 def aggregate_all(
-    index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS
+    traces: ScoredTraces, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS
 ) -> dict[str, records.Aggregate]:
-    """Aggregate every metric of an index, by name, over the traces that are in means."""
-    index = index.answered()
-    grades = np.array(index.grades, dtype=np.int8)
-    expected = expected_scores(scorer, index.open, grades, index.starts)
-    share = float((grades < 0).mean()) if grades.size else 0.0
-    return {
-        name: aggregate(
-            index.scores[name],
-            index.bounds[name],
-            expected={row: values[name] for row, values in expected.items() if name in values},
-            incomplete=index.open,
-            clusters=index.clusters,
-            tags=index.tags,
+    """Aggregate every metric, by name, over the traces that are in means."""
+    traces = traces.answered()
+    share = float((traces.grades < 0).mean()) if traces.grades.size else 0.0
+    columns, tags = filled_columns(traces, scorer), [traces.names[code] for code in traces.tags.tolist()]
+    out = {}
+    for name, metric in scorer.metrics.items():
+        values, column = traces.column(name), columns[name]
+        is_open = bool((np.isnan(values) & ~np.isnan(column.low)).any())
+        out[name] = aggregate(
+            values,
+            column,
+            clusters=traces.clusters,
+            tags=tags,
             intervals=intervals,
-            limits=_holding(metric.limits, index.scores[name]),
+            limits=_holding(metric.limits, values),
             partial=metric.spec.claims,
-        ).replace(
-            definition=metric.definition, headline="bounds" if share > MOST_FAILED and index.bounds[name] else "mean"
-        )
-        for name, metric in scorer.metrics.items()
-    }
+        ).replace(definition=metric.definition, headline="bounds" if share > MOST_FAILED and is_open else "mean")
+    return out
 
 
 def expected_scores(
@@ -127,25 +129,25 @@ class FilledColumn:
     def of(
         cls,
         values: ArrayLike,
-        bounds: Mapping[int, tuple[float, float]],
-        expected: Mapping[int, float],
-        incomplete: Container[int],
+        low: ArrayLike,
+        high: ArrayLike,
+        expected: ArrayLike = math.nan,
+        incomplete: NDArray[np.bool_] | None = None,
     ) -> FilledColumn:
-        """Fill what failed verdicts leave open; `values` are NaN there, and the mappings are by row."""
+        """Fill what failed verdicts leave open: `values` are NaN there, `low` and `high` bounds; NaN without any."""
         # Without an expected value a trace counts with one that lets all such traces together have the mean
         # of the traces without a failed verdict, as far as their bounds allow. So a mean is within its
-        # bounds. `incomplete` are the rows with failed verdicts.
+        # bounds. `incomplete` says which traces have failed verdicts (None: those left open).
         value = np.array(values, dtype=np.float64)
-        low, high = value.copy(), value.copy()
-        open_ = np.array([row for row in bounds if np.isnan(value[row])], dtype=np.int64)
-        for row in open_.tolist():
-            low[row], high[row] = bounds[row]
-            value[row] = np.clip(expected.get(row, np.nan), *bounds[row])
-        left = open_[np.isnan(value[open_])]
-        complete = [row for row in np.flatnonzero(~np.isnan(value)).tolist() if row not in incomplete]
-        if left.size and complete:
+        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        is_open = np.isnan(value) & ~np.isnan(low)
+        low, high = np.where(is_open, low, value), np.where(is_open, high, value)
+        value = np.where(is_open, np.clip(expected, low, high), value)
+        left = is_open & np.isnan(value)
+        complete = ~np.isnan(value) & ~(is_open if incomplete is None else incomplete)
+        if left.any() and complete.any():
             gap = float((high[left] - low[left]).sum())
-            wanted = float(value[complete].mean()) * left.size - float(low[left].sum())
+            wanted = float(value[complete].mean()) * int(left.sum()) - float(low[left].sum())
             share = wanted / gap if gap else 0.0
             value[left] = low[left] + min(max(share, 0.0), 1.0) * (high[left] - low[left])
         return cls(value, low, high)
@@ -168,12 +170,7 @@ def compare_columns(
 ) -> PairedComparison:
     """Compare a metric on the same traces; the interval covers all values that failed verdicts could have.
 
-    Args:
-        metric: Its name, which tells its limits.
-        before: The baseline's values, none of them NaN.
-        after: The candidate's.
-        clusters: The cluster of each trace, or None.
-        options: Those of `compare_paired`.
+    No value is NaN; `options` are those of `compare_paired`.
     """
     return compare_paired(
         before.value,
@@ -185,71 +182,72 @@ def compare_columns(
     )
 
 
-def filled_columns(index: Index, scorer: Scorer) -> dict[str, FilledColumn]:
-    """Fill what failed verdicts leave open of the scores in an index, by metric, over the traces that are in means."""
-    index = index.answered()
-    expected = expected_scores(scorer, index.open, np.array(index.grades, dtype=np.int8), index.starts)
-    columns = {}
-    for name in scorer.names:
-        wanted = {row: values[name] for row, values in expected.items() if name in values}
-        columns[name] = FilledColumn.of(index.scores[name], index.bounds[name], wanted, index.open)
-    return columns
+def filled_columns(traces: ScoredTraces, scorer: Scorer) -> dict[str, FilledColumn]:
+    """Fill what failed verdicts leave open of each metric, over the traces that are in means."""
+    traces = traces.answered()
+    columns = _filled(traces, traces.low, traces.high, traces.graded, traces.graded.astype(np.bool_), scorer)
+    return dict(zip(traces.metrics, columns, strict=True))
 
 
 def opened(run: Run, table: VerdictTable) -> FilledColumn:
     """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
-    failed = table.per_trace(table.grades < 0) > 0
     rows = np.flatnonzero(np.isnan(table.scores).any(axis=1))
     if not rows.size:
         return FilledColumn(table.scores, table.scores, table.scores)
-    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in table.metrics}
-    traces: dict[int, GradedTrace] = {}
-    for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
-        traces[row] = GradedTrace.of(result.trace, result.outcomes)
-        for name, span in result.bounds.items():
-            if name in bounds:
-                bounds[name][row] = span
-    expected: dict[int, dict[str, float]] = {}
+    builder = ScoreColumns(table.metrics)
+    for result in run.results_at(rows):
+        builder.add(result)
+    read = builder.done()
+    low, high, graded = table.scores.copy(), table.scores.copy(), np.full(len(table), None, dtype=np.object_)
+    low[rows], high[rows], graded[rows] = read.low, read.high, read.graded
+    incomplete = table.per_trace(table.grades < 0) > 0
+    incomplete[rows] = True
+    scorer = None
     with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
         scorer = Scorer(table.metrics, scale_of(run))
-        expected = expected_scores(scorer, traces, table.grades, table.starts)
-    incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
-    made = []
-    for place, name in enumerate(table.metrics):
-        wanted = {row: values[name] for row, values in expected.items() if name in values}
-        made.append(FilledColumn.of(table.scores[:, place], bounds[name], wanted, incomplete))
+    made = _filled(table, low, high, graded, incomplete, scorer)
     return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))
+
+
+def _filled(
+    table: TraceTable,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    graded: NDArray[np.object_],
+    incomplete: NDArray[np.bool_],
+    scorer: Scorer | None,
+) -> list[FilledColumn]:
+    """Fill the columns of a table; without a scorer no value is expected."""
+    expected = np.full(table.scores.shape, np.nan)
+    if scorer is not None:
+        traces = {row: graded[row] for row in np.flatnonzero(graded.astype(np.bool_)).tolist()}
+        for row, values in expected_scores(scorer, traces, table.grades, table.starts).items():
+            expected[row] = [values.get(name, np.nan) for name in table.metrics]
+    columns = zip(table.scores.T, low.T, high.T, expected.T, strict=True)
+    return [FilledColumn.of(scores, least, most, value, incomplete) for scores, least, most, value in columns]
 
 
 def aggregate(
     values: ArrayLike,
-    bounds: Mapping[int, tuple[float, float]],
+    whole: FilledColumn,
     *,
-    expected: Mapping[int, float] = MappingProxyType({}),
-    incomplete: Container[int] | None = None,
-    clusters: Sequence[str | None] | None = None,
+    clusters: Hashes | None = None,
     tags: Sequence[Sequence[str]] | None = None,
     intervals: records.Intervals = DEFAULT_INTERVALS,
     limits: ValueLimits | None = None,
     partial: bool = False,
 ) -> records.Aggregate:
-    """Aggregate one metric: `values` of shape (n,), NaN if a trace has no value; mappings are by index."""
+    """Aggregate one metric: `values` of shape (n,), NaN if a trace has no value, and what these count with."""
     # A trace without a value (failed verdicts) counts with its expected value; the interval covers all values
     # that it could have (`imbens_manski`). The bounds are the means over all traces with the least and with
     # the greatest value of each; if one such trace has none, the mean has none, and no interval. Traces with
     # nothing to measure are counted separately, and are in no mean or bound: of a `partial` metric those
-    # without value and bounds. `incomplete` are the traces with failed verdicts (None: those without a
-    # value), `clusters` group traces that belong together, and intervals end at `limits`.
-    plain = np.asarray(values, dtype=np.float64)
-    there = ~np.isnan(plain)
-    measured = there.copy()
-    measured[list(bounds)] = True
-    if not partial:
-        measured[:] = True
-    whole = FilledColumn.of(plain, bounds, expected, bounds if incomplete is None else incomplete)
+    # without value and bounds. `clusters` group traces that belong together, and intervals end at `limits`.
+    there = ~np.isnan(np.asarray(values, dtype=np.float64))
+    measured = ~np.isnan(whole.low) if partial else np.ones_like(there)
     counted = ~np.isnan(whole.value)
     rows = np.flatnonzero(counted)
-    kept = fill_clusters([clusters[row] for row in rows.tolist()]) if clusters is not None else None
+    kept = None if clusters is None else cluster_codes(clusters[rows])
     column = whole.at(rows)
     known = bool(measured.any() and counted[measured].all())
     estimate = imbens_manski(
@@ -350,7 +348,7 @@ def _by_tag(
     rows: Sequence[int],
     there: NDArray[np.bool_],
     tags: Sequence[Sequence[str]],
-    clusters: Sequence[tuple[int, str]] | None,
+    clusters: Sequence[int] | None,
     limits: ValueLimits | None,
     measured: NDArray[np.bool_],
 ) -> dict[str, records.TagMean]:
@@ -379,23 +377,22 @@ def _by_tag(
 SIGNIFICANT = 0.05
 
 
-def concentrations(index: Index) -> tuple[records.Concentration, ...]:
+def concentrations(table: ScoredTraces) -> tuple[records.Concentration, ...]:
     """Return the groups of traces in which verdicts fail more often than in the others, the surest first."""
     # Groups are the tags, and the quarters of the traces by the length of their chunks' texts. Each is tested
     # by Fisher's exact test (one-sided), traces being the units, and all are corrected by Holm.
-    grades, starts = np.array(index.grades, dtype=np.int8), index.starts
-    before = np.concatenate([[0], np.cumsum(grades < 0)])
-    failed = before[starts[1:]] > before[starts[:-1]]
+    failed = table.per_trace(table.grades < 0) > 0
     n, bad = len(failed), int(failed.sum())
     if not bad:
         return ()
     groups: dict[tuple[str, str], tuple[int, int]] = {}
     traces, with_failures = Counter[str](), Counter[str]()
-    for tags, fails in zip(index.tags, failed.tolist(), strict=True):
+    for code, fails in zip(table.tags.tolist(), failed.tolist(), strict=True):
+        tags = table.names[code]
         traces.update(set(tags))
         with_failures.update(set(tags) if fails else ())
     groups |= {("tag", tag): (with_failures[tag], count) for tag, count in traces.items() if count < n}
-    letters = np.array(index.letters, dtype=np.int64)
+    letters = table.letters
     cuts = np.unique(np.quantile(letters, [0.25, 0.5, 0.75], method="lower"))
     quarters = np.searchsorted(cuts, letters, side="left")
     for quarter in np.unique(quarters).tolist() if len(np.unique(quarters)) > 1 else ():
@@ -418,23 +415,24 @@ def best_order(table: GradeTable) -> GradeTable:
     return replace(table, grades=table.grades[order], probable=None, expected=None, chances=None)
 
 
-def perfect_reranking(index: Index, scorer: Scorer) -> Reranking | None:
+def perfect_reranking(traces: ScoredTraces, scorer: Scorer) -> Reranking | None:
     """Return what a perfect order of the retrieved chunks would make of a run's first metric that is 1 for one.
 
     Traces with failed verdicts are left out on both sides. None without such a metric or trace; a metric that
     needs to know what else exists is none.
     """
-    grades, starts = np.array(index.grades, dtype=np.int64), index.starts
-    sizes = np.diff(starts)
-    rows = np.repeat(np.arange(len(sizes)), sizes)
-    failed = np.bincount(rows[grades < 0], minlength=len(sizes)) > 0
+    failed = traces.per_trace(traces.grades < 0) > 0
     metric = next((each for each in scorer.metrics.values() if _reads_grades(each)), None)
     if metric is None or failed.all():
         return None
-    scale = scorer.scale
-    on_scale: dict[str, Any] = {"maximum": scale.maximum - scale.minimum, "minimum": scale.minimum}
-    kept, starts = (grades[~failed[rows]] - scale.minimum).astype(np.int8), offsets_of(sizes[~failed])
-    table = GradeTable(kept, starts, relevant=scale.relevant - scale.minimum, **on_scale)
+    scale, kept = scorer.scale, traces.at(np.flatnonzero(~failed)) if failed.any() else traces
+    table = GradeTable(
+        kept.grades - np.int8(scale.minimum),
+        kept.starts,
+        relevant=scale.relevant - scale.minimum,
+        maximum=scale.maximum - scale.minimum,
+        minimum=scale.minimum,
+    )
     before, after = metric.compute(table), metric.compute(best_order(table))
     return Reranking(
         metric=str(metric),

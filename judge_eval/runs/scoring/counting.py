@@ -20,8 +20,8 @@ from judge_eval.files import open_plain, read_plain, replacing
 from judge_eval.judges.judge import Judge, is_complete
 from judge_eval.llm.stack import Stack
 from judge_eval.record import Record
+from judge_eval.runs.folder.journal import BEGUN, MANIFEST, PROGRESS
 from judge_eval.runs.folder.records import FORMAT, RESULTS, FailureExample, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.folder.run_files import BEGUN, MANIFEST, PROGRESS
 from judge_eval.safe_text import shortened
 from judge_eval.schema import NoVerdict, Stage, repeats_of
 
@@ -216,11 +216,6 @@ class Counting:
         retrieval = self._dataset.retrieval
         lacks = self._open or self._outcomes.open or (retrieval is not None and retrieval.failed)
         return "incomplete" if lacks else "done"
-
-    @property
-    def failed(self) -> int:
-        """How many chunks have no verdict."""
-        return self._outcomes.failed
 
     @property
     def few_unreadable(self) -> bool:

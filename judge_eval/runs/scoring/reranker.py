@@ -7,10 +7,10 @@ import numpy as np
 
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.columns.verdict_table import ScoreColumns, ScoredTraces, cluster_codes
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run, blocks
-from judge_eval.runs.scoring.aggregate import compare_columns, fill_clusters, filled_columns
+from judge_eval.runs.scoring.aggregate import compare_columns, filled_columns
 from judge_eval.runs.scoring.rescore import scale_of, scored_again
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.stats.figure import Figure
@@ -71,14 +71,14 @@ def reranker_gain(run: Run) -> RerankerGain | None:
     scale, cluster = scale_of(run), run.manifest.intervals.cluster
     names = [name for name in run.manifest.metrics if _compared(parse_metric(name))]
     scorer = Scorer(names, scale) if names else None
-    before, after = Index(names, cluster), Index(names, cluster)
+    before, after = ScoreColumns(names, cluster), ScoreColumns(names, cluster)
     dropped: list[tuple[str, str]] = []
     relevant = unknown = failed = 0
     answered = (result for result in run.results if result.trace.answerable is not False)
     both = ((result, ranks) for result in answered if (ranks := ranks_after(result)) is not None)
     for block in blocks(both, _BLOCK):
         for result, ranks in block:
-            before.add(result, 0, 0)
+            before.add(result)
             failed += result.failed > 0
             for rank, outcome in zip(ranks, result.outcomes, strict=True):
                 is_relevant = outcome.kind == "verdict" and outcome.grade >= scale.relevant
@@ -87,13 +87,13 @@ def reranker_gain(run: Run) -> RerankerGain | None:
                 if is_relevant and not rank:
                     dropped.append((result.trace_id, outcome.chunk_id))
         for result in scored_again([_reordered(*pair) for pair in block], scorer) if scorer else ():
-            after.add(result, 0, 0)
+            after.add(result)
     if not len(before):
         return None
     return RerankerGain(
         traces=len(before),
         failed=failed,
-        metrics=tuple(_moved(before, after, scorer)) if scorer else (),
+        metrics=tuple(_moved(before.done(), after.done(), scorer)) if scorer else (),
         relevant=relevant,
         n_dropped=len(dropped),
         open=unknown,
@@ -107,7 +107,7 @@ def _reordered(result: TraceResult, ranks: list[int]) -> TraceResult:
     return result.replace(trace=result.trace.replace(chunks=chunks), outcomes=outcomes)
 
 
-def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetric]:
+def _moved(before: ScoredTraces, after: ScoredTraces, scorer: Scorer) -> Iterator[RerankedMetric]:
     columns = filled_columns(before, scorer), filled_columns(after, scorer)
     for name in scorer.names:
         old, new = (column[name] for column in columns)
@@ -115,7 +115,7 @@ def _moved(before: Index, after: Index, scorer: Scorer) -> Iterator[RerankedMetr
         if not counted.size:
             continue
         old, new = old.at(counted), new.at(counted)
-        clusters = fill_clusters([before.clusters[row] for row in counted.tolist()])
+        clusters = cluster_codes(before.clusters[counted])
         compared = compare_columns(name, old, new, clusters, planning=False)
         yield RerankedMetric(
             metric=name,

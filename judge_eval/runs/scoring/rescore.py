@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.digest import digest_parts, with_history
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
 from judge_eval.registry import stages_of
-from judge_eval.runs.columns.verdict_table import keep_table, verdict_table
-from judge_eval.runs.folder.journal import ABSTAINS, Index
+from judge_eval.runs.columns.verdict_table import ScoreColumns, keep_table, verdict_table
+from judge_eval.runs.folder.journal import ABSTAINS
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, ChangedResults, Run
 from judge_eval.runs.folder.run import scale_of as scale_of
@@ -79,21 +77,20 @@ def rescore(
     if any(metric.spec.by_claims for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
         scorer = Scorer(metrics, scale, by_claims=True)
     chances = None if reader is None else chances_to_abstain(reader)
-    threshold = Threshold.moved(run, scorer)
-    cut = None if least is None else ProbabilityThreshold(least, evidence_required(run))
-    results = ChangedResults(run.results, lambda plain: _rescored(plain, scorer, threshold, mapping, chances, cut))
+    threshold = Threshold.moved(run, scorer, least)
+    results = ChangedResults(run.results, lambda plain: _rescored(plain, scorer, threshold, mapping, chances))
     chosen = intervals or run.manifest.intervals
-    table = verdict_table(run, (), chosen.cluster) if threshold is None and mapping is None and cut is None else None
-    index = Index(scorer.names, chosen.cluster)
+    table = verdict_table(run, (), chosen.cluster) if threshold is None and mapping is None else None
+    columns = ScoreColumns(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
     likely = False
     for result in results:
-        index.add(result, 0, 0)
+        columns.add(result)
         counts.add(result)
         likely = likely or any(o.kind == "verdict" and o.confidence is not None for o in result.outcomes)
     if calibration is not None:
         calibration.check_answers(counts.served)
-    if (mapping or cut) and not likely:
+    if (mapping is not None or least is not None) and not likely:
         raise DataError(
             f"no verdict of run {run.name} has a probability to calibrate; judge with {WITH_CONFIDENCE}, "
             "if the server returns token probabilities"
@@ -104,10 +101,10 @@ def rescore(
     if reader is not None:
         judge["reader"] = {"run": str(reader.manifest.id), "backend": reader.manifest.backend}
     tally = run.manifest.tally.replace(**counts.tally())
-    computed = figures(index, scorer, chosen)
+    scored = columns.done()
+    computed = figures(scored, scorer, chosen)
     if table is not None:
-        scores = np.column_stack([np.array(index.scores[name]) for name in scorer.names])
-        keep_table(results, chosen.cluster, replace(table, metrics=scorer.names, scores=scores))
+        keep_table(results, chosen.cluster, replace(table, metrics=scorer.names, scores=scored.scores))
     return run.replace(
         run.manifest.replace(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
     )
@@ -115,7 +112,7 @@ def rescore(
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Another least relevant grade than the one verdicts were given for."""
+    """What makes verdicts relevant in place of the least grade that they were given for."""
 
     scale: Scale
     """With the threshold that takes the other's place."""
@@ -125,23 +122,34 @@ class Threshold:
     """Whether relevant verdicts need evidence; of several stages the last judge decides."""
     metrics: tuple[str, ...]
     """Those over the probability of being relevant."""
+    least: float | None
+    """The least probability that makes a verdict of two grades relevant, whatever its grade; None: grades decide."""
 
     @classmethod
-    def moved(cls, run: Run, scorer: Scorer) -> Threshold | None:
-        """Return the threshold of a scorer if it differs from the run's, else None."""
+    def moved(cls, run: Run, scorer: Scorer, least: float | None = None) -> Threshold | None:
+        """Return the threshold of a scorer, or of probabilities; None if it is the run's."""
         before, scale = scale_of(run).relevant, scorer.scale
-        if before == scale.relevant:
+        if before == scale.relevant and least is None:
             return None
+        deciding = [run.manifest.judge, *stages_of(run.manifest.judge).values()][-1]
         specs = {name: metric.spec for name, metric in scorer.metrics.items()}
         metrics = tuple(name for name, spec in specs.items() if spec.probabilities and not spec.any_threshold)
-        return cls(scale, before, evidence_required(run), metrics)
+        return cls(scale, before, deciding.get("evidence") == "required", metrics, least)
 
     def decide(self, verdict: Verdict, calibrated: float | None = None) -> Outcome:
         """Apply the threshold to a verdict, by the calibrated probability of relevance if there is one."""
         least = self.scale.relevant
-        relevant = verdict.grade >= least
+        if self.least is None:
+            relevant = verdict.grade >= least
+        elif verdict.confidence is None:
+            return verdict
+        else:
+            relevant = verdict.confidence >= self.least
         if relevant and self.required and not verdict.evidence_found:
-            return _without_evidence(verdict)
+            detail = "relevant under this threshold, but no quote of it was found in the chunk"
+            return NoVerdict(chunk_id=verdict.chunk_id, why="unsupported", detail=detail)
+        if self.least is not None:
+            return verdict.replace(grade=int(relevant), relevant=relevant)
         sure = calibrated
         if sure is None and verdict.grade_probabilities is not None:
             sure = min(1.0, sum(verdict.grade_probabilities[least - self.scale.minimum :]))
@@ -153,35 +161,6 @@ class Threshold:
                 f"out, or judge again with {option('relevant', least)}"
             )
         return verdict.replace(relevant=relevant, confidence=sure)
-
-
-@dataclass(frozen=True, slots=True)
-class ProbabilityThreshold:
-    """The least probability that makes a verdict of two grades relevant."""
-
-    least: float
-    required: bool
-    """As of `Threshold`."""
-
-    def decide(self, verdict: Verdict) -> Outcome:
-        """Apply it; a verdict without a probability stays as it is."""
-        if verdict.confidence is None:
-            return verdict
-        relevant = verdict.confidence >= self.least
-        if relevant and self.required and not verdict.evidence_found:
-            return _without_evidence(verdict)
-        return verdict.replace(grade=int(relevant), relevant=relevant)
-
-
-def evidence_required(run: AnyRun) -> bool:
-    """Tell whether relevant verdicts of a run need evidence; of several stages the last judge decides."""
-    deciding = [run.manifest.judge, *stages_of(run.manifest.judge).values()][-1]
-    return deciding.get("evidence") == "required"
-
-
-def _without_evidence(verdict: Verdict) -> NoVerdict:
-    detail = "relevant under this threshold, but no quote of it was found in the chunk"
-    return NoVerdict(chunk_id=verdict.chunk_id, why="unsupported", detail=detail)
 
 
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
@@ -205,12 +184,11 @@ def _rescored(
     threshold: Threshold | None,
     mapping: ProbabilityMap | None,
     chances: Mapping[bytes, float] | None,
-    cut: ProbabilityThreshold | None = None,
 ) -> list[TraceResult]:
     """Return results with other scores; the verdicts are others under another threshold, or with a mapping."""
     if chances is not None:
         results = [result.replace(trace=read_by(result.trace, chances)) for result in results]
-    if threshold is None and mapping is None and cut is None:
+    if threshold is None and mapping is None:
         return scored_again(results, scorer)
     known = [o.confidence for r in results for o in r.outcomes if o.kind == "verdict" and o.confidence is not None]
     mapped: Iterator[float] | None = None if mapping is None else iter(mapping.apply(known).tolist())
@@ -225,8 +203,6 @@ def _rescored(
             if scorer.scale.binary and outcome.expected_grade is not None:
                 update["expected_grade"] = sure
             outcome = outcome.replace(**update)
-        if cut is not None:
-            return cut.decide(outcome)
         return outcome if threshold is None else threshold.decide(outcome, sure)
 
     # The parts are of the scale, or the probabilities, that they were judged by.

@@ -6,11 +6,10 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.errors import RunError
 from judge_eval.runs.columns.verdict_table import WHYS, find_ids, light_results, table_from, verdict_table
-from judge_eval.runs.folder import run_files
-from judge_eval.runs.folder.journal import GradedTrace
+from judge_eval.runs.folder import journal
+from judge_eval.runs.folder.journal import GradedTrace, finished_manifest
 from judge_eval.runs.folder.lines import ResultLine
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import finished_manifest
 from judge_eval.schema import NoVerdict
 from judge_eval.study.agree import agree
 from tests.support.columnar import made, same
@@ -60,13 +59,13 @@ def test_a_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Measuring a run by labels, by slice too, opens its results once, which checks them as well."""
     run = EvalRun.load(made(tmp_path).folder or "")
     opened: list[Path] = []
-    plain = run_files.open_plain
+    plain = journal.open_plain
 
     def watched(path: Path, *mode: str) -> object:
         opened.append(path)
         return plain(path, *mode)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(run_files, "open_plain", watched)
+    monkeypatch.setattr(journal, "open_plain", watched)
     agree(run, None, by=("tag", "length", "language"), most=0)
     assert [path.name for path in opened if path.name == "results.jsonl"] == ["results.jsonl"]
     assert np.array_equal(verdict_table(run).sizes, [len(result.outcomes) for result in run.results])

@@ -12,10 +12,10 @@ import pytest
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import write_atomically
-from judge_eval.runs.folder.journal import Journal, ResultsFile, encode, read_result
+from judge_eval.runs.columns.verdict_table import ScoreColumns
+from judge_eval.runs.folder.journal import MANIFEST, Journal, ResultsFile, encode, read_result
 from judge_eval.runs.folder.records import RESULTS, Dataset, Manifest, TraceResult, json_schemas
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import MANIFEST
 from judge_eval.schema import Call, Judgment, Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces
@@ -109,11 +109,15 @@ def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path: Path) -> None:
 def test_of_two_lines_about_one_trace_the_later_counts(tmp_path: Path) -> None:
     """A trace judged again replaces its first line, in what is read and in the sorted file."""
     journal = Journal(tmp_path, MANIFEST_)
-    journal.append([result(1), result(0, None), result(0, 0.5)])
+    results = [result(1), result(0, None), result(0, 0.5)]
+    journal.append(results)
     assert [match.scores["MRR"] for match in ResultsFile(tmp_path / RESULTS)] == [0.5, 1.0]
-    index = journal.sort()
-    assert list(index.scores["MRR"]) == [0.5, 1.0]
-    assert index.bounds["MRR"] == {}
+    columns = ScoreColumns(["MRR"])
+    for each in results:
+        columns.add(each)
+    scored = columns.done().in_order()
+    assert scored.column("MRR").tolist() == scored.low[:, 0].tolist() == [0.5, 1.0]
+    journal.sort()
     journal.append([result(2)])
     journal.close()
     assert (tmp_path / RESULTS).read_bytes() == encode(result(0, 0.5)) + encode(result(1)) + encode(result(2))

@@ -9,8 +9,8 @@ import pytest
 
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
+from judge_eval.runs.folder.journal import with_digests
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.folder.run_files import with_digests
 from judge_eval.views.run import described_by
 from tests.support.command import Shell
 from tests.support.reports import run_report

@@ -16,8 +16,8 @@ import pytest
 from judge_eval import EvalRun, Identity
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder import run as run_module
+from judge_eval.runs.folder.journal import BEGUN, MANIFEST, PROGRESS
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run_files import BEGUN, MANIFEST, PROGRESS
 from judge_eval.runs.scoring import counting as counting_module
 from judge_eval.runs.scoring.counting import RequestsBegun
 from judge_eval.safe_text import counted

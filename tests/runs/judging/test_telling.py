@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.errors import JudgeEvalError
+from judge_eval.runs.folder.journal import PROGRESS
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.folder.run_files import PROGRESS
 from judge_eval.runs.judging.verify import verify
 from judge_eval.runs.scoring import counting as telling_module
 from judge_eval.runs.scoring.counting import (

@@ -9,7 +9,7 @@ import pytest
 from judge_eval import Evaluator, FakeBackend, Trace
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Aggregate, Intervals
-from judge_eval.runs.scoring.aggregate import aggregate
+from judge_eval.runs.scoring.aggregate import FilledColumn, aggregate
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import mean_interval
 
@@ -93,7 +93,8 @@ def test_tags_break_a_metric_down_with_counts_of_failures() -> None:
     """Each tag has mean, n and failures; a tag whose traces all failed has no mean, and is not left out."""
     nan = math.nan
     tags = [("a",), ("a", "b"), ("b",), ("c",)]
-    result = aggregate([1.0, 0.0, nan, nan], {2: (0.0, 1.0), 3: (0.0, 1.0)}, tags=tags)
+    values = [1.0, 0.0, nan, nan]
+    result = aggregate(values, FilledColumn.of(values, [1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]), tags=tags)
     assert list(result.tags) == ["a", "b", "c"]
     assert (result.tags["a"].mean, result.tags["a"].n, result.tags["a"].n_failed) == (0.5, 2, 0)
     assert (result.tags["b"].mean, result.tags["b"].n, result.tags["b"].n_failed) == (0.25, 1, 1)
@@ -102,7 +103,7 @@ def test_tags_break_a_metric_down_with_counts_of_failures() -> None:
 
 def test_an_empty_run_has_no_numbers_and_no_nan() -> None:
     """Over no trace there is no mean, no interval, no percentile; the record writes and reads back."""
-    result = aggregate([], {})
+    result = aggregate([], FilledColumn.of([], [], []))
     assert (result.mean, result.interval, result.quantiles, result.n) == (None, None, None, 0)
     assert Aggregate.model_validate_json(result.model_dump_json()) == result
 

@@ -124,5 +124,5 @@ def test_long_chunks_that_fail_are_named() -> None:
 
 def test_bounds_without_width_are_the_value() -> None:
     """An open trace whose bounds are equal counts with them, though no expected value is known."""
-    column = FilledColumn.of([0.2, np.nan, np.nan], {1: (0.5, 0.5), 2: (0.0, 0.0)}, {}, {1, 2})
+    column = FilledColumn.of([0.2, np.nan, np.nan], [0.2, 0.5, 0.0], [0.2, 0.5, 0.0])
     assert column.value.tolist() == [0.2, 0.5, 0.0]
