@@ -204,33 +204,47 @@ OnSkip: TypeAlias = Callable[[DataError], None] | None
 class Replayable:
     """Traces that can be read twice: surveyed first, then judged.
 
-    The survey reads everything once, so that an invalid record is found before any call is paid for. `reads`
-    starts reading; `path` is of a file, `memory` are rows in memory. If judging may cost anything (`spends`),
-    texts that look like ids are refused. A label above the `scale` of a graded judge is remarked on.
+    The survey reads everything once, so that an invalid record is found before any call is paid for. The data are a
+    path, a URL or rows in memory. If judging may cost anything (`spends`), texts that look like ids are refused. A
+    label above the `scale` of a graded judge is remarked on.
     """
 
     def __init__(
         self,
-        reads: Callable[[OnRemark], Iterable[ReadRow]],
+        data: str | Path | MemoryRows,
         check: TraceCheck,
         selection: Selection,
-        *,
-        name: str,
-        path: str | None,
-        memory: MemoryRows | None,
         claims: ClaimsFile | None,
         spends: Callable[[], bool],
         scale: Scale,
     ) -> None:
+        reader = selection.reader
+        self._reads: Callable[[OnRemark], Iterable[ReadRow]]
+        self._path, self._memory, resources = None, None, ExitStack()
+        if isinstance(data, MemoryRows):
+            self._memory, self._name = data, selection.name or "traces in memory"
+            # A table stays as it is; what stands in a list may be changed while a run goes on.
+            kept = list(read_memory(data, reader)) if data.kind == "list" else None
+            self._reads = lambda _: read_memory(data, reader) if kept is None else kept
+        else:
+            path = data_path(data)
+            self._path = str(path)
+            if isinstance(data, str) and is_url(data):
+                path, self._path = resources.enter_context(local_copy(data)), public_url(data)
+            else:
+                path = resources.enter_context(steady(path))
+            name, whole = selection.name or self._path, selection.on_invalid == "error"
+            options, self._name = reader or ReadOptions(), name
+            self._reads = lambda on_remark: DatasetReading(options, name).file(path, on_remark, whole=whole)
+        weakref.finalize(self, resources.close)  # both readings are of one copy
         self._shard: Shard | None = None
         if selection.shard is not None:
             index, count = selection.shard
             if not 1 <= index <= count:
                 raise ConfigError(f"shard {index}/{count}: write i/n with i from 1 to n")
             self._shard = Shard(index=index, count=count)
-        self._reads, self._selection, self._name, self._path, self._memory = reads, selection, name, path, memory
         self._check = check if claims is None else lambda trace: check(claims.fill(trace))
-        self._claims, self._spends, self._scale = claims, spends, scale
+        self._selection, self._claims, self._spends, self._scale = selection, claims, spends, scale
         self.input: InputRows | None = None
         self._chosen: frozenset[int] | None = None
         self._digests = b""
@@ -339,36 +353,10 @@ def replayable(
     scale: Scale = BINARY,
 ) -> Replayable | None:
     """Return a source (also a folder or URL) that can be read twice; None for a stream."""
-    claims, reader = selection.claims, selection.reader
+    claims = selection.claims
     if isinstance(claims, str | Path):
         claims = read_claims(claims)
     elif not isinstance(claims, ClaimsFile | None):
         raise ConfigError(f"claims must be a file's path or a `ClaimsFile`, not {type_of(claims)}")
-    memory, shown, resources = None, None, ExitStack()
-    if isinstance(data, str | Path):
-        path = data_path(data)
-        shown = str(path)
-        if isinstance(data, str) and is_url(data):
-            path, shown = resources.enter_context(local_copy(data)), public_url(data)
-        else:
-            path = resources.enter_context(steady(path))
-        name, whole = selection.name or shown, selection.on_invalid == "error"
-
-        def reads(on_remark: OnRemark) -> Iterable[ReadRow]:
-            return DatasetReading(reader or ReadOptions(), name).file(path, on_remark, whole=whole)
-    else:
-        memory, name = rows_in_memory(data), selection.name or "traces in memory"
-        if memory is None:
-            return None
-        table = memory
-        # A table stays as it is; what stands in a list may be changed while a run goes on.
-        kept = list(read_memory(table, reader)) if table.kind == "list" else None
-
-        def reads(on_remark: OnRemark) -> Iterable[ReadRow]:  # noqa: ARG001
-            return read_memory(table, reader) if kept is None else kept
-
-    source = Replayable(
-        reads, check, selection, name=name, path=shown, memory=memory, claims=claims, spends=spends, scale=scale
-    )
-    weakref.finalize(source, resources.close)  # both readings are of one copy
-    return source
+    rows = data if isinstance(data, str | Path) else rows_in_memory(data)
+    return None if rows is None else Replayable(rows, check, selection, claims, spends, scale)
