@@ -1,7 +1,7 @@
 """The calls of a run as they were made, brought back without asking the judge again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from judge_eval.errors import JudgeEvalError
@@ -34,44 +34,39 @@ class ReplayedCall:
         )
 
 
-@dataclass(slots=True)
 class Memory:
     """Renders a run's prompts again and looks its replies up in the cache, if there is one."""
 
-    manifest: Manifest
-    store: Store | None = None
-    problem: str = field(init=False, default="")
-    """Why prompts cannot be rendered; empty if they can."""
-    reply_problem: str = field(init=False, default="")
-    """Why replies cannot be looked up; empty if they can."""
-    _judge: Judge | None = field(init=False, default=None)
-    identities: dict[str, Identity] = field(init=False, default_factory=dict)
-    """By route, who answered; a judge whose replies are never stored is not among them."""
-    _cached: dict[str, Cached] = field(init=False, default_factory=dict)
-    """By route, whose answers are looked up."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, manifest: Manifest, store: Store | None = None) -> None:
+        self.store = store
+        self.problem = self.reply_problem = ""
+        """Why prompts cannot be rendered, and why replies cannot be looked up; empty if they can."""
+        self._judge: Judge | None = None
+        self.identities: dict[str, Identity] = {}
+        """By route, who answered; a judge whose replies are never stored is not among them."""
+        self._cached: dict[str, Cached] = {}
+        imported = "the verdicts were imported: no judge was asked" if manifest.imported else ""
         try:
-            if self.manifest.imported:
-                raise JudgeEvalError("the verdicts were imported: no judge was asked")
-            self._judge = judge_of_record(self.manifest.judge)
+            if imported:
+                raise JudgeEvalError(imported)
+            self._judge = judge_of_record(manifest.judge)
         except JudgeEvalError as error:
             self.problem = str(error)
         except (KeyError, TypeError, ValueError):
             self.problem = "the run does not say in full how it was judged"
-        for route, record in backends_by_route(self.manifest.backend).items():
+        for route, record in backends_by_route(manifest.backend).items():
             if (identity := _identity_of(record)) is not None:
                 self.identities[route] = identity
-        if self.store is None:
+        if store is None:
             self.reply_problem = "no cache was available when this page was made"
-        elif self.manifest.imported:
-            self.reply_problem = "the verdicts were imported: no judge was asked"
+        elif imported:
+            self.reply_problem = imported
         elif not self.identities:
             self.reply_problem = "this judge's replies are never stored"
         else:
             for route, identity in self.identities.items():
                 backend = Unavailable(identity, "the cache", "a page asks no judge")
-                self._cached[route] = Cached(backend, self.store, offline=True)
+                self._cached[route] = Cached(backend, store, offline=True)
 
     def calls(self, result: TraceResult) -> list[ReplayedCall | None]:
         """Return what each call of a trace asked, in their order; None if that cannot be followed."""
