@@ -544,16 +544,7 @@ def _table(run: Run, cluster: str, take: Callable[[AnyResult], None] | None) -> 
         return known[cluster]
     if not isinstance(results, ResultsFile):
         return table_from(results, metrics, cluster)
-    table = _read(results, metrics, cluster, take)
-    keep_table(results, cluster, table)
-    return table
-
-
-def _read(
-    results: ResultsFile, metrics: Sequence[str], cluster: str, take: Callable[[AnyResult], None] | None
-) -> VerdictTable:
-    builder = TableBuilder(metrics, cluster)
-    fast = results.is_checked  # else a key that stands twice must be found
+    builder, fast = TableBuilder(metrics, cluster), results.is_checked  # else a key that stands twice must be found
 
     def add(line: bytes, number: int) -> None:
         result = _light(line, results, number) if fast else read_result(line, results.path, number)
@@ -562,4 +553,6 @@ def _read(
             take(result)
 
     results.read(add)
-    return builder.done().in_order()
+    table = builder.done().in_order()
+    keep_table(results, cluster, table)
+    return table

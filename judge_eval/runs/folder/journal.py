@@ -61,15 +61,6 @@ def os_errors(what: str, file: Path | None = None) -> Iterator[None]:
         raise kind(f"{what}: {error.strerror or error}", file=file) from None
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock while the block runs."""
-    with os_errors("cannot be locked", folder):
-        file = lock_folder(folder)
-    with file:
-        yield
-
-
 def byte_blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
     """Yield the rest of a file, at most `most` bytes in all, one megabyte at a time."""
     left = most
@@ -97,13 +88,6 @@ ADVICE = (
 )
 
 
-def file_digest(path: Path) -> FileDigest:
-    """Digest a file, which must not be a link."""
-    with open_plain(path) as file:
-        sha256 = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
-        return FileDigest(bytes=file.tell(), sha256=sha256)
-
-
 def manifest_digest(manifest: Manifest) -> str:
     """Digest all of a manifest but what may be edited."""
     # What is as a new run has it is left out: a field that a later version adds changes no digest.
@@ -120,8 +104,9 @@ def with_digests(manifest: Manifest, results: FileDigest | None) -> Manifest:
 def finished_manifest(manifest: Manifest, folder: Path) -> Manifest:
     """Return the manifest of a run that has ended in a folder, with the digest of its results."""
     path = folder / RESULTS
-    with os_errors("cannot be read", path):
-        return with_digests(manifest, file_digest(path))
+    with os_errors("cannot be read", path), open_plain(path) as file:
+        sha256 = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        return with_digests(manifest, FileDigest(bytes=file.tell(), sha256=sha256))
 
 
 def is_as_written(manifest: Manifest) -> bool:

@@ -13,7 +13,7 @@ from typing import IO, Any
 from judge_eval.data.reading import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, read_plain, replacing
-from judge_eval.runs.folder.journal import LABELS, MANIFEST, MOST_MANIFEST, check_results, locked
+from judge_eval.runs.folder.journal import LABELS, MANIFEST, MOST_MANIFEST, check_results, lock_folder, os_errors
 from judge_eval.runs.folder.records import RESULTS
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.safe_text import public_url
@@ -161,7 +161,9 @@ def push(folder: Path, url: str) -> str:
     """Copy a run's folder to the folder of runs behind a URL, and return where it is, without credentials."""
     # The manifest comes last: an interrupted copy is not a run, and pushing again completes it.
     manifest = load_manifest(folder)
-    with locked(folder):
+    with os_errors("cannot be locked", folder):
+        lock = lock_folder(folder)
+    with lock:
         if manifest.files:
             check_results(folder / RESULTS, manifest.results_digest)
         system, target = storage_at(url, folder.name)
