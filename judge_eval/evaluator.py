@@ -290,8 +290,8 @@ class Evaluator:
         retrieval = None
         if retriever is not None:
             check = self._check_needs
-            retrieved = await retrieve(data, retriever, selection, root, resume=bool(resume), check=check)
-            data, selection, retrieval = retrieved.traces, retrieved.selection, retrieved.record
+            asked = retrieve(data, retriever, selection, root, resume=bool(resume), check=check)
+            data, selection, retrieval = await asked
         is_file = isinstance(data, str | Path)  # opening it may wait, as for a pipe or a URL
         source = await asyncio.to_thread(self.source, data, selection) if is_file else self.source(data, selection)
         if source is None:

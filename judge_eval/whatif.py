@@ -37,7 +37,6 @@ from judge_eval.pools.joining import Settling
 from judge_eval.pools.lists import JoinedRuns, ListMaker
 from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.record import trusted
-from judge_eval.runs.columns.cuts import refuse_other_cuts
 from judge_eval.runs.columns.verdict_table import ScoreColumns, cluster_codes
 from judge_eval.runs.folder.records import IMPORT, Dataset, TraceResult
 from judge_eval.runs.folder.run import Run
@@ -76,7 +75,7 @@ class NewLists:
     def __init__(self, runs: Sequence[Run], recipe: Recipe, conflicts: Settling = "majority") -> None:
         recipe.check(len(runs))
         self.recipe, self.runs, self.first, self.scale = recipe, runs, runs[0].manifest, scale_of(runs[0])
-        self.read, self.maker = _joined(runs, conflicts), ListMaker(recipe)
+        self.read, self.maker = JoinedRuns(runs, conflicts), ListMaker(recipe)
         self.names = " and ".join(system.name for system in self.read.joined.systems)
         self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
 
@@ -160,13 +159,6 @@ class NewLists:
         """Compare each run, as the baseline, with the new one, and name so many changed traces."""
         for run in self.runs:
             yield compare(run, made, metrics=made.manifest.metrics, keep=keep)
-
-
-def _joined(runs: Sequence[Run], conflicts: Settling) -> JoinedRuns:
-    """Join runs, unless they cut the documents differently."""
-    read = JoinedRuns(runs, conflicts)
-    refuse_other_cuts(runs, "lists made of both would hold the same text twice; judge the fused lists of one cut")
-    return read
 
 
 class _Known:
@@ -315,7 +307,7 @@ def sweep(
     for maker in tried:
         maker.recipe.check(len(runs))
     columns = [_Column(runs[0], name) for _ in (None, *tried)]
-    read = _joined(runs, conflicts)
+    read = JoinedRuns(runs, conflicts)
     for chunks in read:
         columns[0].add((result.trace, result.judgment) for result in chunks.results[0])
         for maker, column in zip(tried, columns[1:], strict=True):

@@ -19,6 +19,7 @@ from judge_eval.pools.joining import Joined, Settling, common_rows, join, named_
 from judge_eval.pools.recipe import Recipe
 from judge_eval.pools.scoring import settled
 from judge_eval.record import trusted, uncollected
+from judge_eval.runs.columns.cuts import refuse_other_cuts
 from judge_eval.runs.columns.verdict_table import Places, Small, chunks_at
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
@@ -36,8 +37,8 @@ class JoinedRuns:
     """Runs over the same questions, joined as in a pool: by their tables at once, then read some questions at a time.
 
     Raises:
-        RunError: The runs have no question in common, their scales differ, or verdicts differ and `settling` is
-            `refuse`.
+        RunError: The runs have no question in common, their scales or cuts differ, or verdicts differ and `settling`
+            is `refuse`.
     """
 
     def __init__(self, runs: Sequence[Run], settling: Settling) -> None:
@@ -45,6 +46,7 @@ class JoinedRuns:
         self.places = common_rows(self._lists)
         """By run, where its results of the common questions are."""
         self.joined = join(self._lists, Joined, settling=settling, rows=self.places)
+        refuse_other_cuts(runs, "lists made of both would hold the same text twice; judge the fused lists of one cut")
 
     def __len__(self) -> int:
         return len(self.places[0])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
 from itertools import islice
@@ -47,16 +47,6 @@ _OF_TRACES = ("answerable", "claims", "relevant_total")
 """Fields of a trace that other formats keep as metadata: in a question they mean what they mean in a trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """What came of questions: their traces in order, without those whose retrieval failed, and how it went."""
-
-    traces: list[Trace]
-    record: Retrieval
-    selection: Selection
-    """The same selection for traces, which are read already."""
-
-
 async def retrieve(
     data: Any,
     retriever: Any,
@@ -65,11 +55,14 @@ async def retrieve(
     *,
     resume: bool,
     check: Callable[[Trace], None] = lambda _: None,
-) -> Retrieved:
+) -> tuple[list[Trace], Selection, Retrieval]:
     """Ask a retriever about each question, `AT_ONCE` at a time; its calls that raise are failures of it.
 
     What is retrieved is kept in `out`, a folder of runs, and taken from there to `resume`. `check` is called with each
     question before any is asked, unless invalid ones are skipped.
+
+    Returns:
+        The traces in order, without those whose retrieval failed; how to select of them; and how the retrieval went.
 
     Raises:
         ConfigError: It is no retriever, or the selection cannot go with one.
@@ -138,7 +131,7 @@ async def retrieve(
     traces = [by_id[question.id] for question in questions if question.id in by_id]
     reader = selection.reader
     left = reader and replace(reader, format=None, map={}, corpus=None, list_sep=None, records=None)
-    return Retrieved(traces, record, replace(selection, reader=left, name=selection.name or _name(data)))
+    return traces, replace(selection, reader=left, name=selection.name or _name(data)), record
 
 
 def named_retriever(text: str) -> Any:
