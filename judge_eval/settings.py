@@ -1,8 +1,8 @@
 """Options as records: a field says once what every front door must know of it.
 
-A group of options is a frozen dataclass, a field `Annotated[type, Setting(...)]` with its default behind it.
-From the record come the flags of the command line, the variables `JUDGE_EVAL_*`, the keys of a configuration
-file, the keywords in Python and the JSON of a batch.
+A group of options is a frozen dataclass, a field `name: type = setting(default, help, ...)`. From the record come
+the flags of the command line, the variables `JUDGE_EVAL_*`, the keys of a configuration file, the keywords in
+Python and the JSON of a batch.
 """
 
 import functools
@@ -10,12 +10,12 @@ import inspect
 import math
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.resources import files
 from inspect import Parameter
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.safe_text import check_text, type_of
@@ -100,6 +100,7 @@ def _finite(value: object) -> bool:
 
 
 AnyOptions = TypeVar("AnyOptions")
+AnyValue = TypeVar("AnyValue")
 Other = TypeVar("Other")
 AnyClass = TypeVar("AnyClass", bound=type)
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -145,6 +146,14 @@ class Setting:
     """Whether neither shows it."""
 
 
+def setting(default: AnyValue, help: str = "", panel: str | None = None, **more: Any) -> AnyValue:
+    """Make a field of a group of options by its default and, as `Setting` takes them, what front doors must know."""
+    metadata = {"setting": Setting(help, panel, **more)}
+    copied: Any = default.copy if isinstance(default, dict) else MISSING
+    made: Any = field(default=default if copied is MISSING else MISSING, default_factory=copied, metadata=metadata)
+    return cast(AnyValue, made)
+
+
 class FieldValues(dict[str, Any]):
     """Values of several fields that one flag sets, by field."""
 
@@ -158,7 +167,11 @@ def setting_of(hint: Any) -> Setting | None:
 def hints_of(record: Any) -> Mapping[str, Any]:
     """Return the annotations of a record's fields, settings included."""
     hints = get_type_hints(record, include_extras=True)
-    return MappingProxyType({field.name: hints[field.name] for field in fields(record)})
+    known = {}
+    for each in fields(record):
+        hint, made = hints[each.name], each.metadata.get("setting")
+        known[each.name] = hint if made is None else Annotated[hint, made]
+    return MappingProxyType(known)
 
 
 @functools.cache
@@ -225,11 +238,11 @@ def of_keywords(record: Callable[..., AnyOptions], values: Mapping[str, Any], su
 def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, Any]:
     """Return what is set in a record, or in some of its fields, as JSON; paths become absolute."""
     values = {}
-    for field in fields(type(record)):
-        value = getattr(record, field.name)
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        if (names is None or field.name in names) and value != default:
-            values[field.name] = _plain(value)
+    for each in fields(type(record)):
+        value = getattr(record, each.name)
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if (names is None or each.name in names) and value != default:
+            values[each.name] = _plain(value)
     return values
 
 
@@ -304,11 +317,11 @@ def _keywords_of(owner: Any) -> Iterator[Parameter]:
         yield from (each for each in inspect.signature(owner).parameters.values() if each.kind is each.KEYWORD_ONLY)
         return
     hints = hints_of(owner)
-    for field in fields(owner):
-        hint = hints[field.name]
+    for each in fields(owner):
+        hint = hints[each.name]
         kind = get_args(hint)[0] if setting_of(hint) else hint
-        default = None if field.default is MISSING else field.default
-        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        default = None if each.default is MISSING else each.default
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _fit(hint: Any, value: Any) -> Any:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from judge_eval.cli.flags.groups import flags_of, spread
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.settings import Range, Setting, changing_verdicts, of_keywords, to_mapping, with_keywords
+from judge_eval.settings import Range, changing_verdicts, of_keywords, setting, to_mapping, with_keywords
 from tests.support.application import CliRunner
 
 
@@ -26,10 +26,9 @@ from tests.support.application import CliRunner
 class MoreOptions(ReadOptions):
     """The options of reading and a new one, which is all that adding it takes."""
 
-    skip_rows: Annotated[
-        int | None,
-        Setting("Pass over this many rows first.", range=Range(0, 9), env=True, file=True, changes_verdict=True),
-    ] = None
+    skip_rows: int | None = setting(
+        None, "Pass over this many rows first.", range=Range(0, 9), env=True, file=True, changes_verdict=True
+    )
 
 
 def test_an_option_is_one_field_of_one_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ SAME_ROLE = {"base", "options"}
 SHARED = {
     "agree", "agreement", "bias", "calibrate", "calibration", "cascade", "claims", "compare",
     "comparison", "correct", "correction", "decision", "drift", "judge", "labels", "missing", "options",
-    "pool", "probe", "progress", "report", "run", "sample", "slices",
+    "pool", "probe", "report", "run", "sample", "slices",
     "tables", "trec", "validation",
 }  # fmt: skip
 """Module names that stand in several rooms and mean one thing in all: a verb, its study and its view, for instance."""

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     with terminable():
-        from judge_eval.cli.printing.error_messages import exit_code
+        from judge_eval.cli.exit_codes import exit_code
 
         sys.exit(exit_code(lambda: _called(words)))
 

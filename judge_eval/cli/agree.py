@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Floor, Json, LabellingFlags, NumbersFlags, Runs, Seed
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.flags.common import Floor, Json, LabellingFlags, NumbersFlags, Runs, Seed, runs_argument
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, remark
+from judge_eval.cli.printing.output import give_json, print_record, say, show
 from judge_eval.errors import ConfigError
+from judge_eval.settings import setting
 from judge_eval.spelling import option
 
 
@@ -21,18 +20,17 @@ from judge_eval.spelling import option
 def agree(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="A run, then a file of labels (of chunks, or of cells for a run by claims), or the runs of "
-            "other judges or systems.",
-            autocompletion=completion.runs,
+        runs_argument(
+            "A run, then a file of labels (of chunks, or of cells for a run by claims), or the runs of "
+            "other judges or systems."
         ),
     ],
     labelling: LabellingFlags,
     numbers: Annotated[NumbersFlags, only("metrics", "by")],
     keeping: Runs,
-    systems: Annotated[bool, "The runs are systems: compare how judge and labels rank them."] = False,
+    systems: bool = setting(False, "The runs are systems: compare how judge and labels rank them."),
     floor: Floor = None,
-    all_: Annotated[bool, "Every figure, the table of grades, and the traces that differ most."] = False,
+    all_: bool = setting(False, "Every figure, the table of grades, and the traces that differ most."),
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -49,10 +47,8 @@ def agree(
     """
     from pydantic_core import to_jsonable_python
 
-    from judge_eval.cli.printing.output import print_record, say, show
     from judge_eval.study import agree as agreement
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
-    from judge_eval.study.matching import labels_of
     from judge_eval.study.systems import rank_systems
     from judge_eval.trials.floor_judge import floor_of
     from judge_eval.views.agreement import (
@@ -66,7 +62,7 @@ def agree(
     names, labels = list(runs), labelling.labels
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
         labels = Path(names.pop())
-    loaded = [keeping.load(name, remark) for name in names]
+    loaded = [keeping.load(name) for name in names]
     if labels is not None and len(loaded) == 1 and holds_claim_labels(labels):
         cells = agree_on_claims(loaded[0], read_claim_labels(labels), str(labels), seed=seed)
         print_record(cells, json_, claim_agreement_view)
@@ -75,7 +71,7 @@ def agree(
         raise ConfigError("--by: figures by slice are of one run, against labels or another run")
     if floor is not None and (systems or len(loaded) > 1):
         raise ConfigError(f"{option('floor', floor)}: a floor stands beside one run and labels")
-    people_labels = None if labels is None else labels_of(loaded[0], labels, labelling.label_relevant)
+    people_labels = replace(labelling, labels=labels).of(loaded[0])
     if systems:
         tables = [
             rank_systems(loaded, people_labels, metric, threshold=labelling.label_relevant)

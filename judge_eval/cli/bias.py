@@ -2,15 +2,13 @@
 
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.exit_codes import verb
 from judge_eval.cli.flags.common import Json, LabellingFlags, NumbersFlags, OneRun, Quiet, Seed
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, remark
+from judge_eval.cli.flags.judging import HowCalled, WhoJudges
+from judge_eval.cli.printing.output import give_json, show, watching
 from judge_eval.data.options import read_origins
+from judge_eval.settings import setting
 
 EDITS = ("padded", "echo-bait", "length-bait", "order", "other-reference")
 """The probes that edit chunks: padding, echo of the question, another place in the list, a false reference."""
@@ -23,15 +21,12 @@ def bias(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only()],
     calling: HowCalled,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=MODEL",
-            help="Who reranked the chunks or wrote reference or answer (reranker=NAME), where traces do not say; "
-            "repeatable.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(help="With a judge: edit chunks of a random sample of this many traces.")] = 50,
+    origin: list[str] | None = setting(
+        None,
+        "Who reranked the chunks or wrote reference or answer (reranker=NAME), where traces do not say; repeatable.",
+        metavar="ROLE=MODEL",
+    ),
+    limit: int = setting(50, "With a judge: edit chunks of a random sample of this many traces."),
     seed: Seed = 0,
     json_: Json = False,
     quiet: Quiet = False,
@@ -46,17 +41,13 @@ def bias(
     judge-eval bias latest --labels labels.csv --origin reranker=openai/NAME
     judge-eval bias latest --model openai/NAME --limit 30
     """
-    from judge_eval.cli.printing.output import show
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.study.bias import bias_report
-    from judge_eval.study.matching import labels_of
     from judge_eval.trials import Prober
     from judge_eval.views.probe import bias_view, probe_view
 
     origins = read_origins(origin or ())
-    run = chosen.loaded(remark)
-    labels = None if labelling.labels is None else labels_of(run, labelling.labels)
-    report = bias_report(run, labels, origin=origins, needs_labels=not judging.is_named)
+    run = chosen.loaded()
+    report = bias_report(run, labelling.of(run), origin=origins, needs_labels=not judging.is_named)
     edits = None
     if judging.is_named:
         with judging.evaluator(calling, numbers, ["RR"]) as evaluator, watching(quiet) as evaluator.watch:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.calling import CachingFlags
+from judge_eval.cli.exit_codes import VerbGroup
 from judge_eval.cli.flags.common import Json, Runs, Yes
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, remark, tell
+from judge_eval.cli.flags.judging import CachingFlags
+from judge_eval.cli.printing.output import give_json, tell
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.llm.cache.disk import DiskStore
     from judge_eval.llm.cache.postgres import PostgresStore
 
 Cache: TypeAlias = Annotated[CachingFlags, only("cache")]
-app = typer.Typer(help="The replies that were paid for, stored for reuse.", no_args_is_help=True)
+app = VerbGroup("The replies that were paid for, stored for reuse.")
 
 
 def _database(caching: CachingFlags) -> PostgresStore | None:
@@ -44,8 +45,7 @@ def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
     return database or DiskStore(caching.location)
 
 
-@app.command("path")
-@verb
+@app.verb("path")
 def path(caching: Cache) -> None:
     """Print where the cache is.
 
@@ -56,8 +56,7 @@ def path(caching: Cache) -> None:
     tell(caching.location if database is None else database.location)
 
 
-@app.command("init")
-@verb
+@app.verb("init")
 def init_table(caching: Cache) -> None:
     """Create the table of a cache in a database; a folder is created on first use.
 
@@ -73,8 +72,7 @@ def init_table(caching: Cache) -> None:
     tell(f"{store.location}: ready")
 
 
-@app.command("info")
-@verb
+@app.verb("info")
 def info(caching: Cache, json_: Json = False) -> None:
     """Show what the cache holds.
 
@@ -99,14 +97,13 @@ RUNS = 20
 """How many of the newest runs are searched for the nearest answer."""
 
 
-@app.command("why")
-@verb
+@app.verb("why")
 def why(
     trace: Annotated[str, typer.Argument(help="The id of a trace.")],
     runs: Runs,
     caching: Cache,
     chunk: Annotated[str | None, typer.Argument(help="The id of one of its chunks; all of them by default.")] = None,
-    run: Annotated[str, typer.Option("--run", help="The run that asked: its id, label:NAME or latest.")] = "latest",
+    run: str = setting("latest", "The run that asked: its id, label:NAME or latest."),
     json_: Json = False,
 ) -> None:
     """Say why a chunk was asked about again: which part of the key differs from the nearest stored answer.
@@ -126,7 +123,7 @@ def why(
     from judge_eval.runs.keeping.lookup import list_runs
     from judge_eval.views.key_differences import difference_sentence, nearest_data, nearest_sentence
 
-    own, store = runs.load(run, remark), store_at(caching.location)
+    own, store = runs.load(run), store_at(caching.location)
     try:
         others = (
             EvalRun.load(folder) for folder, m in list_runs(runs.out) if m.id != own.id and not m.imported and m.files
@@ -144,8 +141,7 @@ def why(
             tell(f"  {difference_sentence(difference)}")
 
 
-@app.command("clear")
-@verb
+@app.verb("clear")
 def clear(caching: Cache, yes: Yes = False) -> None:
     """Remove every reply from the cache; asking again costs money.
 

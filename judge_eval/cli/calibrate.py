@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from judge_eval.cli.flags.common import Json, LabellingFlags, OneRun, Seed, output_flag
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.flags.common import Json, LabellingFlags, OneRun, Seed
+from judge_eval.cli.printing.output import print_record, say
 from judge_eval.errors import ConfigError
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.runs.scoring.calibrating import JudgeCalibration
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
 def calibrate(
     chosen: OneRun,
     labelling: LabellingFlags,
-    probabilities: Annotated[bool, "Calibrate the judge's probabilities instead of its grades."] = False,
-    method: Annotated[
-        Literal["logistic", "isotonic"] | None,
-        "How probabilities are mapped. Default: the better method on held-out traces.",
-    ] = None,
-    objective: Annotated[Literal["kappa", "f1", "youden"], "The figure that the threshold maximises."] = "kappa",
-    held_out: Annotated[float, "The share of labelled traces to measure on."] = 0.5,
-    output: Annotated[
-        Path | None, output_flag("Write the calibration to this file (.json), for `score --calibration`.")
-    ] = None,
+    probabilities: bool = setting(False, "Calibrate the judge's probabilities instead of its grades."),
+    method: Literal["logistic", "isotonic"] | None = setting(
+        None, "How probabilities are mapped. Default: the better method on held-out traces."
+    ),
+    objective: Literal["kappa", "f1", "youden"] = setting("kappa", "The figure that the threshold maximises."),
+    held_out: float = setting(0.5, "The share of labelled traces to measure on."),
+    output: Path | None = setting(None, "Write the calibration to this file (.json), for `score --calibration`."),
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
@@ -44,28 +42,24 @@ def calibrate(
     judge-eval calibrate latest --labels to_label.csv -o threshold.json
     judge-eval calibrate latest --labels to_label.csv --probabilities -o calibration.json
     """
-    from judge_eval.cli.printing.output import print_record, say
     from judge_eval.export.text import check_suffix
     from judge_eval.runs.scoring.calibrating import write_calibration
     from judge_eval.study.calibrate import calibrate as calibrate_run
     from judge_eval.study.calibrate import fit_probabilities, keep_threshold
-    from judge_eval.study.matching import labels_of
     from judge_eval.views.calibration import calibration_view, probabilities_view
 
     if output is not None:
         check_suffix(output, (".json",))
     if method is not None and not probabilities:
         raise ConfigError("--method needs --probabilities; a threshold is chosen by --objective")
-    run = chosen.loaded(remark)
-    labels = None if labelling.labels is None else labels_of(run, labelling.labels, labelling.label_relevant)
+    run = chosen.loaded()
+    labels, threshold = labelling.of(run), labelling.label_relevant
     if probabilities:
-        mapped = fit_probabilities(run, labels, threshold=labelling.label_relevant, method=method, seed=seed)
+        mapped = fit_probabilities(run, labels, threshold=threshold, method=method, seed=seed)
         kept: JudgeCalibration | None = mapped.calibration
         print_record(mapped, json_, partial(probabilities_view, method=method))
     else:
-        fit = calibrate_run(
-            run, labels, threshold=labelling.label_relevant, objective=objective, held_out=held_out, seed=seed
-        )
+        fit = calibrate_run(run, labels, threshold=threshold, objective=objective, held_out=held_out, seed=seed)
         kept = None if output is None else keep_threshold(fit)
         print_record(fit, json_, calibration_view)
     if output is not None and kept is not None:

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import CallingFlags, HowCalled
-from judge_eval.cli.flags.common import NumbersFlags, Quiet, TracesFile, output_flag, readable
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, close, verb
+from judge_eval.cli.flags.common import NumbersFlags, Quiet, TracesFile, readable
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.error_messages import INCOMPLETE, close, verb
-from judge_eval.cli.printing.safe_output import complain, give_json, remark, tell
+from judge_eval.cli.flags.judging import CallingFlags, HowCalled, JudgingFlags
+from judge_eval.cli.printing.output import complain, give_json, remark, show, show_apart, tell, watching
 from judge_eval.data.options import ReadOptions
+from judge_eval.errors import DataError
+from judge_eval.files import write_atomically
 from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted, prompt_name
+from judge_eval.settings import changing_verdicts, setting, to_mapping
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import TraceResult
@@ -36,24 +36,21 @@ def claims(
     judging: Annotated[JudgingFlags, only("model"), _SPLITTER],
     selection: Annotated[Selection, only("limit", "seed", "on_invalid"), without("claims")],
     calling: HowCalled,
-    output: Annotated[
-        Path | None, output_flag("The file to write (.jsonl): missing entries are added; standard output if not given.")
-    ] = None,
-    prompt: Annotated[
-        str, "The prompt that splits references: its id, or file:PATH for one of your own."
-    ] = "claims/split",
-    force: Annotated[bool, "Split all references again and overwrite the file: edits are lost."] = False,
-    dry_run: Annotated[bool, "Show calls, cache hits and tokens; make no call."] = False,
-    batch: Annotated[
-        Path | None,
-        typer.Option(
-            "--batch",
-            metavar="FOLDER",
-            help="Split by batch: write requests into this folder, or use the replies that `batch fetch` brought.",
-        ),
-    ] = None,
+    output: Path | None = setting(
+        None, "The file to write (.jsonl): missing entries are added; standard output if not given."
+    ),
+    prompt: str = setting(
+        "claims/split", "The prompt that splits references: its id, or file:PATH for one of your own."
+    ),
+    force: bool = setting(False, "Split all references again and overwrite the file: edits are lost."),
+    dry_run: bool = setting(False, "Show calls, cache hits and tokens; make no call."),
+    batch: Path | None = setting(
+        None,
+        "Split by batch: write requests into this folder, or use the replies that `batch fetch` brought.",
+        metavar="FOLDER",
+    ),
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Split every reference into its claims, one line each, for `run --mode claims --claims FILE`.
 
     Claims depend only on question and reference: split them once, review and correct them, commit the file.
@@ -64,10 +61,7 @@ def claims(
     judge-eval claims traces.jsonl -o claims.jsonl --model fake/overlap --dry-run
     judge-eval claims traces.jsonl -o claims.jsonl --model openai/NAME --batch splits/
     """
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.data.claimfiles import read_claims
-    from judge_eval.errors import DataError
-    from judge_eval.files import write_atomically
     from judge_eval.judges import Splitting
     from judge_eval.runs.judging.references import References
 
@@ -100,12 +94,12 @@ def claims(
                 tell(f"about {plan.input_tokens:,} input tokens")
                 tell(f"at most {plan.output_tokens:,} output tokens, unless an answer is asked for again")
             remark("no request was sent")
-            return
+            return OK
         results: Iterable[TraceResult] | None = evaluator.stream(open_references) if open_references else ()
         if batch is not None and open_references:
             results = _by_batch(batch, open_references, judging, calling, prompt)
             if results is None:
-                raise typer.Exit(INCOMPLETE)
+                return INCOMPLETE
         failed = 0
         try:
             with watching(quiet) as evaluator.watch:
@@ -133,8 +127,7 @@ def claims(
     rest = sum('"uncovered": [' in line for line in lines)
     if rest and not quiet:
         remark(f"{rest} have words that no claim covers: see `uncovered` in their lines")
-    if failed:
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if failed else OK
 
 
 def _by_batch(
@@ -145,10 +138,7 @@ def _by_batch(
     from judge_eval.batch.pending import SPLIT, Session, storable_data, storable_judge
     from judge_eval.batch.state import BatchSettings, Folder
     from judge_eval.batch.view import foreign_view, imported_view, round_view, step
-    from judge_eval.cli.printing.output import show, show_apart
-    from judge_eval.files import write_atomically
     from judge_eval.llm.options import Options
-    from judge_eval.settings import changing_verdicts, to_mapping
 
     spec = storable_judge(judging.spec())
     with Folder(place, make=True) as folder:

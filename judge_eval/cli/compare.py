@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.calling import CallingFlags, HowCalled, RunningFlags
-from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, output_flag
+from judge_eval.cli.exit_codes import GATE, INCOMPLETE, OK, close, verb
+from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, runs_argument
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
-from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, close, verb
-from judge_eval.cli.printing.safe_output import give_json, remark, tell
+from judge_eval.cli.flags.judging import CallingFlags, HowCalled, JudgingFlags, RunningFlags, WhoJudges
+from judge_eval.cli.printing.gates import exit_code_of_gate, show_failed, show_passed, write_ci_report
+from judge_eval.cli.printing.output import give_json, remark, show_comparison, tell, watching
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
-from judge_eval.settings import Setting
+from judge_eval.runs.options import Selection
+from judge_eval.safe_text import counted
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
@@ -31,25 +32,22 @@ FORMATS = (".json", ".md", ".xml")
 class ComparingFlags:
     """How runs are compared."""
 
-    cluster: Annotated[str | None, Setting("The key of metadata that groups traces.", metavar="KEY")] = None
-    judge_again: Annotated[
-        int,
-        Setting(
-            "Ask the candidate's judge, named as for `run`, about at most N chunks of the baseline that it never "
-            "saw: the split of the first metric becomes narrower.",
-            metavar="N",
-        ),
-    ] = 0
+    cluster: str | None = setting(None, "The key of metadata that groups traces.", metavar="KEY")
+    judge_again: int = setting(
+        0,
+        "Ask the candidate's judge, named as for `run`, about at most N chunks of the baseline that it never "
+        "saw: the split of the first metric becomes narrower.",
+        metavar="N",
+    )
 
 
 @verb
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="The baseline, then its candidates: a run's folder, its id or the start of it, label:NAME or latest; "
-            "or a file of data, which is judged first.",
-            autocompletion=completion.runs,
+        runs_argument(
+            "The baseline, then its candidates: a run's folder, its id or the start of it, label:NAME or latest; "
+            "or a file of data, which is judged first."
         ),
     ],
     numbers: Annotated[NumbersFlags, only("metrics", "by")],
@@ -60,11 +58,11 @@ def compare(
     reading: Annotated[ReadOptions, only("format", "map")],
     running: Annotated[RunningFlags, only()],
     comparing: ComparingFlags,
-    output: Annotated[
-        list[Path] | None, output_flag("Write the comparison here: .json, .md (pull request), .xml. Repeatable.")
-    ] = None,
+    output: list[Path] | None = setting(
+        None, "Write the comparison here: .json, .md (pull request), .xml. Repeatable."
+    ),
     json_: Json = False,
-) -> None:
+) -> int:
     """Compare runs on the traces they have in common. Files of data are judged first, by the same judge.
 
     The run of a file is kept under the file's name. Runs are compared without a call, except with --judge-again.
@@ -74,19 +72,14 @@ def compare(
     judge-eval compare label:main latest --max-drop AP@5=0.03 -o report.md
     judge-eval compare label:main latest --judge-again 200 --model openai/NAME
     """
-    from judge_eval.cli.printing.gates import exit_code_of_gate, show_failed, show_fault, show_passed, write_ci_report
-    from judge_eval.cli.printing.output import show_comparison
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.compare.compare import compare as compare_runs
-    from judge_eval.compare.gate import check_gates, gate_limits, gated_metrics
+    from judge_eval.compare.gate import check_gates, gated_metrics
     from judge_eval.data.collection import SUFFIXES
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.export import text as export
     from judge_eval.runs.folder.records import Tally
-    from judge_eval.safe_text import counted
     from judge_eval.trials.drift import ask_again
     from judge_eval.views.comparison import comparison_json
-    from judge_eval.views.run_remarks import incomplete_line
 
     export.prepare(output or (), FORMATS)
     if len(runs) < 2:
@@ -94,9 +87,8 @@ def compare(
     files = [name for name in runs if Path(name).is_file()]
     if absent := [name for name in runs if Path(name).suffix in SUFFIXES and not Path(name).exists()]:
         raise ConfigError(f"{absent[0]}: no such file")
-    loaded = {name: keeping.load(name, remark) for name in runs if name not in files}
+    loaded = {name: keeping.load(name) for name in runs if name not in files}
     if files:
-        gate_limits(gates)  # an invalid limit is an error before the first call
         first = loaded.get(runs[0])
         metrics = gated_metrics(numbers.names or (DEFAULT_METRICS if first is None else first.manifest.metrics), gates)
         reader = replace(reading, relevant=numbers.relevant)
@@ -116,9 +108,7 @@ def compare(
     )
     checks = check_gates(candidates, gates, comparison)
     comparison = comparison.model_copy(update={"checks": tuple(checks)})
-    faults = (incomplete_line(loaded[name].manifest, running.max_failures) for name in files)
-    fault = next(filter(None, faults), None)
-    show_fault(fault)
+    fault = running.show_fault(*(loaded[name] for name in files))
     show_failed(checks)
     if json_:
         give_json(comparison_json(comparison))
@@ -131,9 +121,9 @@ def compare(
                 export.write_text(path, comparison_json(comparison) + "\n")
             else:
                 write_ci_report(path, None, comparison, checks, fault)
-    passed = all(check.passed for check in checks)
-    if not passed or fault is not None:
-        raise typer.Exit(INCOMPLETE if passed else GATE)
+    if not all(check.passed for check in checks):
+        return GATE
+    return OK if fault is None else INCOMPLETE
 
 
 def _judged(
@@ -149,9 +139,6 @@ def _judged(
     quiet: bool,
 ) -> dict[str, EvalRun]:
     """Judge files of data, each as a run labelled by its name, after all of them were read."""
-    from judge_eval.cli.printing.progress import watching
-    from judge_eval.runs.keeping.mirror import written
-    from judge_eval.runs.options import Selection
     from judge_eval.views.run_remarks import took
 
     files = [name for name in dict.fromkeys(runs) if name not in known]
@@ -172,7 +159,7 @@ def _judged(
                 raise ConfigError(f"{runs[0]} and {name} have no question in common; nothing was judged")
         for name, stem in zip(files, stems, strict=True):
             label = stem if stems.count(stem) == 1 else name
-            with written(keeping.out, remark), watching(quiet) as watch:
+            with keeping.written(), watching(quiet) as watch:
                 done = evaluator.evaluate(
                     Path(name), watch=watch, out=keeping.out, label=label, **selected[name].keywords()
                 )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import Quiet, output_flag
-from judge_eval.cli.printing.error_messages import USAGE, verb
-from judge_eval.cli.printing.safe_output import give_json, remark, tell
+from judge_eval.cli.exit_codes import OK, USAGE, verb
+from judge_eval.cli.flags.common import Quiet
+from judge_eval.cli.printing.output import give_json, remark, tell
 from judge_eval.data.options import ReadOptions
 from judge_eval.safe_text import counted
-from judge_eval.settings import Setting
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.errors import DataError
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def convert(
     data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
     reading: ReadOptions,
-    output: Annotated[Path | None, output_flag("The JSON Lines file to write; standard output if not given.")] = None,
-    on_invalid: Annotated[Literal["error", "skip"], "What to do with an invalid record.", Setting(file=True)] = "error",
+    output: Path | None = setting(None, "The JSON Lines file to write; standard output if not given."),
+    on_invalid: Literal["error", "skip"] = setting("error", "What to do with an invalid record.", file=True),
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Convert a dataset of any known format into this package's format, record by record.
 
     Examples:
@@ -53,13 +53,10 @@ def convert(
         for trace in traces:
             give_json(trace_line(trace).decode().rstrip("\n"))
         show_remarks()
-        return
+        return OK
     written = write_jsonl(traces, output)
     show_remarks()
     if not quiet:
-        tell(
-            f"{counted(written, 'trace')} in {output}"
-            + (f", {counted(skipped, 'invalid record')} skipped" if skipped else "")
-        )
-    if not written:
-        raise typer.Exit(USAGE)
+        left_out = f", {counted(skipped, 'invalid record')} skipped" if skipped else ""
+        tell(f"{counted(written, 'trace')} in {output}{left_out}")
+    return OK if written else USAGE

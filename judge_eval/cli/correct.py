@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
+from judge_eval.cli.exit_codes import verb
 from judge_eval.cli.flags.common import Json, LabellingFlags, NumbersFlags, OneRun
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.printing.output import print_record
+from judge_eval.settings import setting
 
 
 @verb
@@ -13,10 +14,10 @@ def correct(
     numbers: Annotated[NumbersFlags, only("metrics")],
     chosen: OneRun,
     labelling: LabellingFlags,
-    sequential: Annotated[
-        bool,
+    sequential: bool = setting(
+        False,
         "Intervals that hold at every look, whatever makes labelling stop; if only their width does, leave it out.",
-    ] = False,
+    ),
     json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++); each number is explained.
@@ -25,13 +26,12 @@ def correct(
     judge-eval correct latest --labels to_label.csv
     judge-eval correct label:main --labels to_label.csv --metrics AP@5 --sequential
     """
-    from judge_eval.cli.printing.output import print_record
     from judge_eval.metrics import parse_metric
     from judge_eval.study.correct import correct as correct_run
     from judge_eval.study.matching import labels_of
     from judge_eval.views.correction import correction_view
 
-    run = chosen.loaded(remark)
+    run = chosen.loaded()
     names = [str(parse_metric(name)) for name in numbers.names]
     labels = labels_of(run, labelling.labels, labelling.label_relevant)
     corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential)

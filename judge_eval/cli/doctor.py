@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.exit_codes import OK, USAGE, verb
 from judge_eval.cli.flags.common import Json, NumbersFlags, Runs
 from judge_eval.cli.flags.config import find_config, settings
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import JudgingFlags, WhoJudges
-from judge_eval.cli.printing.error_messages import USAGE, verb
-from judge_eval.cli.printing.safe_output import give_json, tell
-from judge_eval.errors import DISTRIBUTION
+from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags, WhoJudges
+from judge_eval.cli.printing.output import give_json, say, show, tell
+from judge_eval.errors import DISTRIBUTION, ConfigError, JudgeEvalError
 from judge_eval.safe_text import is_address, one_line, prompt_name, public_url
+from judge_eval.settings import setting
 from judge_eval.views.tones import BAD, GOOD
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def doctor(
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
     calling: Annotated[CallingFlags, only("cache", "fleet", "params")],
-    live: Annotated[bool, "Also make one call to the judge."] = False,
+    live: bool = setting(False, "Also make one call to the judge."),
     json_: Json = False,
-) -> None:
+) -> int:
     """Show the settings in force with their sources, and what does not work and why.
 
     Makes no call unless --live is given. The exit code is 2 if something does not work.
@@ -61,7 +61,6 @@ def doctor(
     judge-eval doctor --model groq/NAME --live
     judge-eval doctor --json
     """
-    versions = {package: _version(package) for package in PACKAGES}
     spec, problems, calls, servers = _problems(judging, numbers, keeping.out, calling)
     rows = _settings(context, calling, [server.key_env for server in servers if server.key_env])
     judge = {} if spec is None or problems else spec.model_copy(update={"fitted": None}).table()
@@ -71,21 +70,20 @@ def doctor(
     answered: list[str] = []
     if spec is not None and not problems and live:
         problems, answered = _call(spec, calling)
+    report = {
+        "settings": [dict(zip(("name", "value", "source"), row, strict=True)) for row in rows],
+        "judge": judge,
+        "calls": calls,
+        "packages": {package: _version(package) for package in PACKAGES},
+        "problems": problems,
+        "live": answered,
+        "usable": not problems,
+    }
     if json_:
-        report = {
-            "settings": [dict(zip(("name", "value", "source"), row, strict=True)) for row in rows],
-            "judge": judge,
-            "calls": calls,
-            "packages": versions,
-            "problems": problems,
-            "live": answered,
-            "usable": not problems,
-        }
         give_json(json.dumps(report, indent=2))
     else:
-        _show(rows, judge, calls, versions, problems, answered, live)
-    if problems:
-        raise typer.Exit(USAGE)
+        _show(report, live)
+    return USAGE if problems else OK
 
 
 def _settings(context: typer.Context, calling: CallingFlags, keys_of: Sequence[str]) -> list[list[str | None]]:
@@ -115,39 +113,31 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _show(
-    rows: list[list[str | None]],
-    judge: dict[str, Any],
-    calls: Mapping[str, Mapping[str, str]],
-    versions: dict[str, str | None],
-    problems: list[str],
-    answered: list[str],
-    live: bool,
-) -> None:
-    from judge_eval.cli.printing.output import say, show
+def _show(report: Mapping[str, Any], live: bool) -> None:
     from judge_eval.judge_file import to_toml
     from judge_eval.views.blocks import table_view
 
-    show(table_view(["setting", "value", "source"], [[cell or "(none)" for cell in row] for row in rows]))
+    rows = [[cell or "(none)" for cell in row.values()] for row in report["settings"]]
+    show(table_view(["setting", "value", "source"], rows))
     tell()
-    if judge:
+    if report["judge"]:
         tell("the judge in force, as a judge file (--judge FILE) states it:")
-        for line in to_toml(judge).splitlines():
+        for line in to_toml(report["judge"]).splitlines():
             tell(f"  {one_line(line)}".rstrip())
         tell()
-    for model, facts in calls.items():
+    for model, facts in report["calls"].items():
         tell(f"calls of {one_line(model)}:")
         for name, value in facts.items():
             tell(f"  {name}: {one_line(value)}")
         tell()
-    for package, number in versions.items():
+    for package, number in report["packages"].items():
         tell(f"{package} {number}" if number else f"{package} is not installed")
     tell()
-    for line in answered:
+    for line in report["live"]:
         tell(f"live: {line}")
-    for problem in problems:
+    for problem in report["problems"]:
         say(one_line(f"problem: {problem}"), BAD)
-    if not problems:
+    if report["usable"]:
         left = "" if live else " (no call was made; --live makes one)"
         say(f"no problems{left}", GOOD)
 
@@ -160,7 +150,6 @@ def _problems(
     judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags
 ) -> tuple[JudgeSpec | None, list[str], dict[str, dict[str, str]], list[HttpBackend]]:
     """Try each setting by itself; return the judge, what is wrong, by model what is sent where, and the servers."""
-    from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.judges.judge import DEFAULT_PROMPT, check_models, make_judge, mode_for
     from judge_eval.llm.http.client import HttpBackend
@@ -222,8 +211,6 @@ def _problems(
 @contextmanager
 def noting(problems: list[str]) -> Iterator[None]:
     """Note a problem that ends the block, once."""
-    from judge_eval.errors import JudgeEvalError
-
     try:
         yield
     except JudgeEvalError as error:
@@ -232,7 +219,6 @@ def noting(problems: list[str]) -> Iterator[None]:
 
 
 def _call(spec: JudgeSpec, calling: CallingFlags) -> tuple[list[str], list[str]]:
-    from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator
     from judge_eval.schema import Trace
 

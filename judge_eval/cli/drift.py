@@ -3,15 +3,12 @@
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.exit_codes import GATE, INCOMPLETE, OK, verb
 from judge_eval.cli.flags.common import MADE, FinishedRun, Json, KeepingFlags, Quiet
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
-from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, verb
-from judge_eval.cli.printing.safe_output import remark
-from judge_eval.settings import check_ranges
+from judge_eval.cli.flags.judging import OF_THE_RUN, CallingFlags, JudgingFlags, judge_of_run
+from judge_eval.cli.printing.output import print_record, watching
+from judge_eval.settings import check_ranges, setting
 
 
 @verb
@@ -20,10 +17,10 @@ def drift(
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge"), OF_THE_RUN],
     calling: Annotated[CallingFlags, only("fleet", "concurrency", "max_cost"), without("record", "replay", "cache")],
     keeping: Annotated[KeepingFlags, MADE],
-    alpha: Annotated[float, "The level of the test: exit with code 1 if p is at most this."] = 0.05,
+    alpha: float = setting(0.05, "The level of the test: exit with code 1 if p is at most this."),
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Ask a run's judge about the same chunks again, and compare: has the judge changed?
 
     Name the model of the run; prompt, mode, scale and parameters are the run's own. What differs is refused before the
@@ -36,27 +33,19 @@ def drift(
     judge-eval drift label:release-1 --model openai/NAME --label check-2
     judge-eval drift latest --judge panel.toml --alpha 0.001
     """
-    from judge_eval.cli.printing.output import print_record
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.compare.drift import measure_drift
     from judge_eval.evaluator import Evaluator
-    from judge_eval.runs.keeping.mirror import written
     from judge_eval.trials.drift import judge_again, replies_folder
     from judge_eval.views.drift import drift_view
 
     check_ranges({"alpha": alpha})
-    before = keeping.load(run, remark)
+    before = keeping.load(run)
     with replies_folder(before, keeping.out) as replies:
         who = judge_of_run(judging, replace(calling, cache=str(replies)), before)
-        with (
-            Evaluator(**who, cache=str(replies)) as evaluator,
-            written(keeping.out, remark, keeping.push_grace),
-            watching(quiet) as evaluator.watch,
-        ):
+        with Evaluator(**who, cache=str(replies)) as evaluator, keeping.written(), watching(quiet) as evaluator.watch:
             after = judge_again(evaluator, before, **keeping.resolved(before).keywords())
     measured = measure_drift(before, after)
     print_record(measured, json_, lambda _: drift_view(measured, alpha))
     if measured.p <= alpha:
-        raise typer.Exit(GATE)
-    if after.manifest.tally.open_verdicts:
-        raise typer.Exit(INCOMPLETE)
+        return GATE
+    return INCOMPLETE if after.manifest.tally.open_verdicts else OK

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from judge_eval.cli.flags.common import OneRun, Quiet, SafeCells, output_flag
-from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
-from judge_eval.cli.printing.safe_output import complain, remark, tell
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, verb
+from judge_eval.cli.flags.common import OneRun, Quiet, SafeCells
+from judge_eval.cli.printing.output import complain, remark, tell
+from judge_eval.errors import ConfigError
 from judge_eval.safe_text import counted
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.export.scores import Service
@@ -20,35 +20,28 @@ if TYPE_CHECKING:
 @verb
 def export(
     chosen: OneRun,
-    output: Annotated[
-        Path | None, output_flag("The file to write; a folder for inspect; leave it out for mlflow.")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            help="trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, langfuse, langsmith, inspect or "
-            "mlflow; by default the format of the suffix.",
-        ),
-    ] = None,
-    push: Annotated[
-        bool,
+    output: Path | None = setting(None, "The file to write; a folder for inspect; leave it out for mlflow."),
+    format: str | None = setting(
+        None,
+        "trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, langfuse, langsmith, inspect or "
+        "mlflow; by default the format of the suffix.",
+        flags=("--format", "-f"),
+    ),
+    push: bool = setting(
+        False,
         "langfuse, langsmith: send the scores to the traces that were judged. LANGFUSE_BASE_URL, LANGFUSE_PUBLIC_KEY "
         "and LANGFUSE_SECRET_KEY, or LANGSMITH_ENDPOINT and LANGSMITH_API_KEY, say where and with which key.",
-    ] = False,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="verdicts|traces|claims",
-            help="Write this table, with csv, parquet, json or jsonl; claims: one row per claim and trace.",
-        ),
-    ] = None,
-    tracking_uri: Annotated[str | None, "mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI."] = None,
-    experiment: Annotated[str | None, "mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME."] = None,
+    ),
+    table: str | None = setting(
+        None,
+        "Write this table, with csv, parquet, json or jsonl; claims: one row per claim and trace.",
+        metavar="verdicts|traces|claims",
+    ),
+    tracking_uri: str | None = setting(None, "mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI."),
+    experiment: str | None = setting(None, "mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME."),
     safe_cells: SafeCells = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Write a run for another tool: TREC files, tables, an Inspect log, an MLflow run, scores of traces.
 
     Phoenix, Langfuse and LangSmith take scores of traces that were exported from there. A score that failed verdicts
@@ -61,7 +54,6 @@ def export(
     judge-eval export latest --format langfuse --push
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
-    from judge_eval.errors import ConfigError
     from judge_eval.export.formats import FORMATS, MLFLOW, write_as
 
     if format == MLFLOW:
@@ -73,11 +65,11 @@ def export(
             raise ConfigError("export to MLflow includes every table; leave out --table")
         from judge_eval.export.mlflow import log_run
 
-        run = chosen.loaded(remark)
+        run = chosen.loaded()
         run_id = log_run(run, tracking_uri=tracking_uri, experiment=experiment)
         if not quiet:
             tell(f"{run.name} as MLflow run {run_id}")
-        return
+        return OK
     if tracking_uri is not None or experiment is not None:
         raise ConfigError("--tracking-uri and --experiment need --format mlflow")
     service = FORMATS[format].service if format and format in FORMATS else None
@@ -86,7 +78,7 @@ def export(
         raise ConfigError(f"--push needs --format {names}")
     if output is None and not push:
         raise ConfigError("no output file is named; add --output FILE" + (", or --push" if service else ""))
-    run = chosen.loaded(remark)
+    run = chosen.loaded()
     if output is not None:
         written = write_as(run, output, format, safe_cells=safe_cells, table=table)
         if not quiet:
@@ -95,7 +87,8 @@ def export(
         for sentence in service.scores(run).left_out():
             remark(sentence)
         if push:
-            _push(run, service, quiet=quiet)
+            return _push(run, service, quiet=quiet)
+    return OK
 
 
 def _tell_written(run: Run, written: str, output: Path) -> None:
@@ -109,7 +102,7 @@ def _tell_written(run: Run, written: str, output: Path) -> None:
         tell(f"{run.name} as {written} in {output}")
 
 
-def _push(run: Run, service: Service, *, quiet: bool) -> None:
+def _push(run: Run, service: Service, *, quiet: bool) -> int:
     from judge_eval.export.push import push_scores
 
     watch = None if quiet else lambda sent: remark(f"{counted(sent, 'score')} sent so far")
@@ -122,7 +115,7 @@ def _push(run: Run, service: Service, *, quiet: bool) -> None:
         complain(f"refused: {refusal}")
     if pushed.refused:
         complain(f"{counted(len(pushed.refused), 'score')} refused; the same command sends them again")
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if pushed.refused else OK
 
 
 _SHOWN = 3  # refusals that are printed

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import tell
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.printing.output import tell
+from judge_eval.errors import ConfigError
 
 CONFIG = "judge_eval.toml"
 DATA = "traces.jsonl"
@@ -21,8 +22,6 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to write them.")] = 
     judge-eval init
     judge-eval init new-folder
     """
-    from judge_eval.errors import ConfigError
-
     starter = resources.files("judge_eval.cli") / "starter"
     files = {folder / name: (starter / name).read_text(encoding="utf-8") for name in (CONFIG, DATA)}
     for path in files:

@@ -7,11 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, verb
 from judge_eval.cli.flags.common import Json, NumbersFlags
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
+from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags
+from judge_eval.cli.printing.output import print_record
+from judge_eval.data.options import ReadOptions
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.files import read_named
+from judge_eval.settings import setting
 
 
 @verb
@@ -28,14 +32,12 @@ def judge(
     file: Annotated[
         str | None, typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE")
     ] = None,
-    query: Annotated[str | None, "The question."] = None,
-    reference: Annotated[str | None, "The reference answer."] = None,
-    answer: Annotated[str | None, "The generated answer."] = None,
-    chunk: Annotated[
-        list[str] | None, typer.Option("--chunk", "-c", help="A retrieved chunk; repeat in rank order.")
-    ] = None,
+    query: str | None = setting(None, "The question."),
+    reference: str | None = setting(None, "The reference answer."),
+    answer: str | None = setting(None, "The generated answer."),
+    chunk: list[str] | None = setting(None, "A retrieved chunk; repeat in rank order.", flags=("--chunk", "-c")),
     json_: Json = False,
-) -> None:
+) -> int:
     """Judge one trace and show every verdict, the quoted evidence marked.
 
     Examples:
@@ -44,9 +46,6 @@ def judge(
     judge-eval judge --model fake/overlap --query "Which tomatoes?" --reference "San Marzano tomatoes."
     -c "The oven is hot." -c "The sauce is made of San Marzano tomatoes."
     """
-    from judge_eval.cli.printing.output import print_record
-    from judge_eval.data.options import ReadOptions
-    from judge_eval.errors import ConfigError
     from judge_eval.schema import Trace
     from judge_eval.views.trace import trace_view
 
@@ -66,13 +65,10 @@ def judge(
         done = evaluator.evaluate(parsed, reader=ReadOptions(yes_ids=True))
     (result,) = done.results
     print_record(result, json_, trace_view)
-    if result.judgment.open:
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if result.judgment.open else OK
 
 
 def _read(source: str, name: str) -> Any:
-    from judge_eval.errors import DataError
-    from judge_eval.files import read_named
     from judge_eval.foreign import RepeatedKeyError, single_keys
     from judge_eval.record import TOO_DEEP
 
@@ -102,6 +98,5 @@ def _read(source: str, name: str) -> Any:
 
 
 def _several(name: str) -> Exception:
-    from judge_eval.errors import DataError
 
     return DataError("it holds more than one trace; `judge-eval run` judges them all", file=name)

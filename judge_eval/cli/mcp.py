@@ -1,18 +1,19 @@
 """`mcp`: the tools for coding agents, over the Model Context Protocol."""
 
 import os
+from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.exit_codes import verb
 from judge_eval.cli.flags.common import NumbersFlags, Runs
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.flags.judging import CallingFlags, WhoJudges
+from judge_eval.cli.printing.output import remark
+from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.server.server_settings import TOKEN, ServerLimits, ServerSettings, Serving
+from judge_eval.settings import setting
 
 
 @verb
@@ -23,9 +24,7 @@ def mcp(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics")],
     calling: Annotated[CallingFlags, only("cache", "fleet", "concurrency", "max_cost")],
-    http: Annotated[
-        bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")
-    ] = False,
+    http: bool = setting(False, "Listen at --host and --port, path /mcp, instead of standard input."),
 ) -> None:
     """Offer tools to coding agents: judge retrievals, list the worst traces, compare, gate, try what-ifs.
 
@@ -36,9 +35,6 @@ def mcp(
     judge-eval mcp --model openai/NAME --metrics AP@5
     judge-eval mcp --http --port 9000
     """
-    from contextlib import nullcontext
-
-    from judge_eval.errors import ConfigError, needs_extra
     from judge_eval.runs.keeping.mirror import is_mirror, shown
 
     if is_mirror(runs.out):
@@ -55,13 +51,6 @@ def mcp(
             return
         from judge_eval.server.process import serve
 
-        settings = ServerSettings(
-            root=runs.out,
-            host=serving.host,
-            port=serving.port,
-            token=os.environ.get(TOKEN) or None,
-            allowed_hosts=serving.allowed_hosts,
-            cache=calling.used,
-            limits=limits,
-        )
+        token = os.environ.get(TOKEN) or None
+        settings = ServerSettings(runs.out, **asdict(serving), token=token, cache=calling.used, limits=limits)
         serve(settings, judge, ready=lambda url: remark(f"tools for agents at {url}/mcp"), tools=True)

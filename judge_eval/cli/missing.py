@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, advise_resume, close, verb
 from judge_eval.cli.flags.common import FinishedRun, Json, KeepingFlags, Quiet, Seed
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import OF_THE_RUN, JudgingFlags, judge_of_run
-from judge_eval.cli.printing.error_messages import INCOMPLETE, advise_resume, close, verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.flags.judging import OF_THE_RUN, HowCalled, JudgingFlags, judge_of_run
+from judge_eval.cli.printing.output import print_record, remark, show_plan, tell, watching
 from judge_eval.errors import ConfigError
 from judge_eval.safe_text import counted
-from judge_eval.settings import RANGES, Range
+from judge_eval.settings import RANGES, Range, setting
 
 _PER_SECOND, _MEMORY = 4e6, 2.8
 """Bytes of a corpus that are read and indexed in a second, and bytes of memory for each of them, on a slow machine."""
@@ -30,19 +27,16 @@ def missing(
     judging: Annotated[JudgingFlags, only("model", "judge", "prompt", "mode"), OF_THE_RUN],
     calling: HowCalled,
     keeping: Annotated[KeepingFlags, only("out", "label", "tags", "resume", "new_if_done")],
-    corpus: Annotated[
-        Path | None,
-        typer.Option(help="The chunks that can be retrieved: JSON Lines, CSV, TSV or Parquet, or a folder with them."),
-    ] = None,
-    depth: Annotated[int, typer.Option(help="How many chunks of the corpus to judge for each lost question.")] = 10,
-    limit: Annotated[
-        int | None, typer.Option(help="Search for at most so many lost questions, drawn at random.")
-    ] = None,
+    corpus: Path | None = setting(
+        None, "The chunks that can be retrieved: JSON Lines, CSV, TSV or Parquet, or a folder with them."
+    ),
+    depth: int = setting(10, "How many chunks of the corpus to judge for each lost question."),
+    limit: int | None = setting(None, "Search for at most so many lost questions, drawn at random."),
     seed: Seed = 0,
-    dry_run: Annotated[bool, "Search, and show calls, cache hits and tokens; make no call."] = False,
+    dry_run: bool = setting(False, "Search, and show calls, cache hits and tokens; make no call."),
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Missing or missed: does the corpus hold what the retriever lost?
 
     For each question for which RUN retrieved nothing relevant, the corpus is searched by BM25 for question and
@@ -55,23 +49,19 @@ def missing(
     judge-eval missing latest --corpus corpus.jsonl --model openai/NAME --dry-run
     judge-eval missing label:missing
     """
-    from judge_eval.cli.printing.output import print_record
-    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.evaluator import Evaluator
     from judge_eval.missing import check_run_to_search, search_corpus
-    from judge_eval.runs.keeping.mirror import written
     from judge_eval.study.missing import missing_report
     from judge_eval.views.missing import missing_view
 
     RANGES["limit"].check(depth, "--depth")
-    if limit is not None:
-        Range(1, RANGES["limit"].high).check(limit, "--limit")
-    before = keeping.load(run, remark)
+    Range(1, RANGES["limit"].high).check(limit, "--limit")
+    before = keeping.load(run)
     if before.manifest.dataset.search is not None:
         if corpus is not None:
             raise ConfigError(f"run {before.name} holds what was found in a corpus; leave out --corpus to report on it")
         print_record(missing_report(before), json_, missing_view)
-        return
+        return OK
     if corpus is None:
         raise ConfigError("name the chunks that can be retrieved with --corpus FILE")
     if before.manifest.counted is None:
@@ -79,31 +69,26 @@ def missing(
     kept = keeping.resolved().keywords()
     with Evaluator(**judge_of_run(judging, calling, before), cache=calling.used or False) as given:
         evaluator = check_run_to_search(given, before)
-        lost = search_corpus(
-            before,
-            corpus,
-            depth=depth,
-            limit=limit,
-            seed=seed,
-            announce=(lambda _: None) if quiet else _tell_what_it_takes,
-        )
+        announce = (lambda _: None) if quiet else _tell_what_it_takes
+        lost = search_corpus(before, corpus, depth=depth, limit=limit, seed=seed, announce=announce)
         if lost is None:
             tell(f"no question of {before.name} is lost: each has a relevant chunk, or a failed verdict")
-            return
+            return OK
         if lost.repeated and not quiet:
             ids = ", ".join(lost.repeated[:3]) + (", ..." if len(lost.repeated) > 3 else "")
             remark(f"ids of several chunks in the corpus ({ids}) are followed by # and the chunk's place in it")
         if dry_run:
             show_plan(evaluator, lost.traces, {"name": lost.name})
-            return
-        with written(keeping.out, remark, keeping.push_grace), watching(quiet or json_) as evaluator.watch:
+            return OK
+        with keeping.written(), watching(quiet or json_) as evaluator.watch:
             made = lost.judged(evaluator, **kept)
         close(given)
     print_record(missing_report(made), json_, missing_view)
-    if made.manifest.tally.open_verdicts:
-        if not quiet and made.folder is not None:
-            advise_resume(str(made.folder))
-        raise typer.Exit(INCOMPLETE)
+    if not made.manifest.tally.open_verdicts:
+        return OK
+    if not quiet and made.folder is not None:
+        advise_resume(str(made.folder))
+    return INCOMPLETE
 
 
 def _tell_what_it_takes(files: Sequence[Path]) -> None:

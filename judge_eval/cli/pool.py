@@ -7,14 +7,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, output_flag
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.flags.common import Json, NumbersFlags, Runs, runs_argument
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, remark
+from judge_eval.cli.printing.output import give_json, remark, show
+from judge_eval.errors import ConfigError, DataError, OtherCutsError
 from judge_eval.pools.joining import Settling
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.pools.pool import Pool
@@ -28,22 +27,20 @@ FORMATS = (".json", ".qrels", ".md", ".html")
 def pool(
     runs: Annotated[
         list[str],
-        typer.Argument(
-            help="Runs of the same questions: folder, id or the start of it, label:NAME or latest; also pools "
-            "(FILE.json) and TREC judgments (FILE.qrels).",
-            autocompletion=completion.runs,
+        runs_argument(
+            "Runs of the same questions: folder, id or the start of it, label:NAME or latest; also pools "
+            "(FILE.json) and TREC judgments (FILE.qrels)."
         ),
     ],
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    depth: Annotated[int | None, "How many ranks of each run enter the pool; else all."] = None,
-    conflicts: Annotated[
-        Settling, "Which verdict counts if runs disagree: most runs', the first run's, or none (an error)."
-    ] = "majority",
-    output: Annotated[
-        list[Path] | None,
-        output_flag("Write the pool here (.json), its judgments (.qrels) or the report (.md, .html). Repeatable."),
-    ] = None,
+    depth: int | None = setting(None, "How many ranks of each run enter the pool; else all."),
+    conflicts: Settling = setting(
+        "majority", "Which verdict counts if runs disagree: most runs', the first run's, or none (an error)."
+    ),
+    output: list[Path] | None = setting(
+        None, "Write the pool here (.json), its judgments (.qrels) or the report (.md, .html). Repeatable."
+    ),
     json_: Json = False,
 ) -> None:
     """Join runs into a pool and score each against it: recall, and what it would miss. Nothing is judged.
@@ -54,8 +51,6 @@ def pool(
     judge-eval pool label:bm25 label:dense
     judge-eval pool label:bm25 label:dense label:hybrid -o pool.json -o pool.qrels
     """
-    from judge_eval.cli.printing.output import show
-    from judge_eval.errors import OtherCutsError
     from judge_eval.export import text as export
     from judge_eval.export.trec import pool_lines, pool_provenance, provenance_beside
     from judge_eval.pages.page import page_named
@@ -94,20 +89,19 @@ def _by_evidence(names: list[str], keeping: Runs) -> str:
     from judge_eval.compare.compare import compare
     from judge_eval.views.findings import together_sentences
 
-    first, *others = (keeping.load(name, remark) for name in names if not Path(name).is_file())
+    first, *others = (keeping.load(name) for name in names if not Path(name).is_file())
     return "".join(f"; {sentence}" for sentence in together_sentences(compare(first, *others, keep=0)))
 
 
 def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settling) -> Pool:
     from judge_eval.data.collection import read_qrels
-    from judge_eval.errors import ConfigError
     from judge_eval.pools.pool import Pool
     from judge_eval.runs.scoring.rescore import scale_of
 
     given: dict[str, Run | Pool] = {}
     for name in names:
         if not Path(name).is_file():
-            given[name] = keeping.load(name, remark)
+            given[name] = keeping.load(name)
         elif Path(name).suffix.lower() == ".json":
             given[name] = Pool.load(name)
     first = next(iter(given.values()), None)
@@ -122,7 +116,6 @@ def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settl
 
 def _scale_of(path: Path, usual: Scale) -> Scale:
     """Return the scale of judgments: what stands beside them if it describes this file, else that of the runs."""
-    from judge_eval.errors import DataError
     from judge_eval.export.trec import provenance_beside
     from judge_eval.schema import Scale
 

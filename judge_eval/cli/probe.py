@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, NumbersFlags, Quiet, Seed, output_flag
+from judge_eval.cli.exit_codes import GATE, OK, verb
+from judge_eval.cli.flags.common import Json, NumbersFlags, Quiet, Seed
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import GATE, verb
-from judge_eval.cli.printing.safe_output import complain, remark
+from judge_eval.cli.flags.judging import HowCalled, WhoJudges
+from judge_eval.cli.printing.output import complain, print_record, remark, watching
 from judge_eval.errors import ConfigError, UnknownNameError
-from judge_eval.settings import RANGES, Range
+from judge_eval.settings import RANGES, Range, setting
 
 
 @verb
@@ -21,19 +20,16 @@ def probe(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only()],
     calling: HowCalled,
-    probes: Annotated[
-        list[str] | None, typer.Option("--only", help="Run only this probe; repeatable, or with commas.")
-    ] = None,
-    limit: Annotated[int, "Probe with a random sample of this many traces."] = 50,
+    probes: list[str] | None = setting(None, "Run only this probe; repeatable, or with commas.", flags=("--only",)),
+    limit: int = setting(50, "Probe with a random sample of this many traces."),
     seed: Seed = 0,
-    fail_over: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PROBE=RATE", help="Fail if the judge is fooled more often than this; repeatable."),
-    ] = None,
-    output: Annotated[Path | None, output_flag("Also write the report to this file: .json or .md.")] = None,
+    fail_over: list[str] | None = setting(
+        None, "Fail if the judge is fooled more often than this; repeatable.", metavar="PROBE=RATE"
+    ),
+    output: Path | None = setting(None, "Also write the report to this file: .json or .md."),
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Probe a judge: is it fooled by words, by instructions in chunks, by order, by padding?
 
     Does it know when it does not know? Chunks out of scope, false references and traces in which nothing is
@@ -45,8 +41,6 @@ def probe(
     Example:
     judge-eval probe traces.jsonl --model openai/NAME --fail-over injection=0.05
     """
-    from judge_eval.cli.printing.output import print_record
-    from judge_eval.cli.printing.progress import watching
     from judge_eval.export import text as export
     from judge_eval.trials import PROBES, Prober
     from judge_eval.views.markdown import markdown_of
@@ -68,8 +62,7 @@ def probe(
     checks = list(probe_checks(report, limits))
     for passed, sentence in checks:
         (remark if passed else complain)(f"gate {'passed' if passed else 'failed'}: {sentence}")
-    if not all(passed for passed, _ in checks):
-        raise typer.Exit(GATE)
+    return OK if all(passed for passed, _ in checks) else GATE
 
 
 def _limits(texts: list[str] | tuple[str, ...], known: list[str]) -> dict[str, float]:

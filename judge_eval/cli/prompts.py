@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.printing.error_messages import USAGE, verb
-from judge_eval.cli.printing.safe_output import tell, tell_lines
+from judge_eval.cli.exit_codes import OK, USAGE, VerbGroup
+from judge_eval.cli.printing.output import show, tell, tell_lines
 from judge_eval.errors import ConfigError
 from judge_eval.safe_text import prompt_name
+from judge_eval.settings import setting
 
-app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
+app = VerbGroup("The texts the judge is given.")
 
 
-@app.command("list")
-@verb
+@app.verb("list")
 def list_prompts() -> None:
     """List the prompts of the package, newest version first; an id without a version means the newest.
 
@@ -23,7 +23,6 @@ def list_prompts() -> None:
     Example:
     judge-eval prompts list
     """
-    from judge_eval.cli.printing.output import show
     from judge_eval.digest import short
     from judge_eval.prompts import CellPrompt, ClaimsPrompt, load_form, prompt_ids, prompt_versions
     from judge_eval.views.blocks import table_view
@@ -39,11 +38,10 @@ def list_prompts() -> None:
     show(table_view(["prompt", "mode", "scale", "needs besides the query", "digest"], rows))
 
 
-@app.command("show")
-@verb
+@app.verb("show")
 def show_prompt(
     name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or the path of a file.")],
-    toml: Annotated[bool, "Print the prompt's file, as a start for your own."] = False,
+    toml: bool = setting(False, "Print the prompt's file, as a start for your own."),
 ) -> None:
     """Show a prompt as the judge reads it.
 
@@ -82,8 +80,7 @@ def show_prompt(
         tell_lines(f"\n--- {name} ---\n{text}")
 
 
-@app.command("new")
-@verb
+@app.verb("new")
 def new_prompt(file: Annotated[Path, typer.Argument(help="The file to write, such as my.toml.")]) -> None:
     """Write a commented prompt file as a start for your own; overwrite nothing.
 
@@ -104,13 +101,12 @@ def new_prompt(file: Annotated[Path, typer.Argument(help="The file to write, suc
     tell(f"check it: judge-eval prompts check {file}")
 
 
-@app.command("check")
-@verb
+@app.verb("check")
 def check(
     name: Annotated[
         str | None, typer.Argument(help="The path of a file of your own. Default: all shipped prompts.")
     ] = None,
-) -> None:
+) -> int:
     """Check a prompt file of your own, or that no shipped prompt was changed after its release.
 
     Examples:
@@ -122,10 +118,8 @@ def check(
     if name is not None:
         form = load_form(prompt_name(name))
         tell(f"{form.prompt.ref} is well formed, digest {form.digest.hex()}")
-        return
+        return OK
     faults = check_lock()
-    for fault in faults:
-        tell(fault)
-    if faults:
-        raise typer.Exit(USAGE)
-    tell(f"{len(lock())} released prompts match the LOCK")
+    for line in faults or [f"{len(lock())} released prompts match the LOCK"]:
+        tell(line)
+    return USAGE if faults else OK

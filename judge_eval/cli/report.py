@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CachingFlags
-from judge_eval.cli.flags.common import Floor, NumbersFlags, OneRun, output_flag
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.flags.common import Floor, NumbersFlags, OneRun
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.flags.judging import CachingFlags
+from judge_eval.cli.printing.output import remark, tell
 from judge_eval.compare.options import Gates
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.settings import setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
@@ -35,17 +37,17 @@ def report(
             "by side, one row per trace and one column per run."
         ),
     ] = None,
-    output: Annotated[Path, output_flag("The file to write.")] = Path("report.html"),
-    baseline: Annotated[
-        str | None,
+    output: Path = setting(Path("report.html"), "The file to write."),
+    baseline: str | None = setting(
+        None,
         "Compare RUN with this run. Default: the baseline that RUN was judged "
         "with (--baseline), if it exists. none: no comparison.",
-    ] = None,
+    ),
     floor: Floor = None,
-    max_traces: Annotated[int, "How many traces to include in full, those that need attention first."] = 10_000,
-    page: Annotated[
-        str | None, "The page to write: run, compare, matrix, pool, or a page of an installed package."
-    ] = None,
+    max_traces: int = setting(10_000, "How many traces to include in full, those that need attention first."),
+    page: str | None = setting(
+        None, "The page to write: run, compare, matrix, pool, or a page of an installed package."
+    ),
 ) -> None:
     """Write a report for people: one HTML file that works offline and makes no requests.
 
@@ -59,16 +61,15 @@ def report(
     """
     from judge_eval.compare.compare import compare
     from judge_eval.compare.gate import check_gates, gated_metrics
-    from judge_eval.errors import ConfigError
     from judge_eval.pages.page import PageSettings
     from judge_eval.pages.report import page_report, save_page, store_at
     from judge_eval.trials.floor_judge import floor_of
 
     if other and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
-    first = chosen.loaded(remark)
-    runs = [first, *(chosen.load(name, remark) for name in other or ())]
-    if not other and (before := _baseline(chosen, first, baseline)) is not None:
+    first = chosen.loaded()
+    runs = [first, *(chosen.load(name) for name in other or ())]
+    if not other and (before := _baseline(chosen.out, first, baseline)) is not None:
         runs.append(before)
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
     if floor is not None and name != "run":
@@ -92,16 +93,17 @@ def report(
     tell(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")
 
 
-def _baseline(chosen: OneRun, run: EvalRun, baseline: str | None) -> EvalRun | None:
-    from judge_eval.errors import RunError
+def _baseline(out: Path, run: EvalRun, baseline: str | None) -> EvalRun | None:
+    from judge_eval.eval_run import EvalRun
+    from judge_eval.runs.keeping.lookup import find_run
 
-    remembered = run.manifest.baseline_id
-    if baseline == "none" or (baseline is None and remembered is None):
+    name = run.manifest.baseline_id if baseline is None else baseline
+    if name is None or baseline == "none":
         return None
-    if baseline is not None:
-        return chosen.load(baseline)
     try:
-        return chosen.load(str(remembered))
+        return EvalRun.load(find_run(name, out))
     except RunError:
-        remark(f"the run was judged with the baseline {str(remembered)[:8]}, which is not here (--baseline)")
+        if baseline is not None:
+            raise
+        remark(f"the run was judged with the baseline {name[:8]}, which is not here (--baseline)")
         return None

@@ -6,28 +6,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
-from judge_eval.cli.flags.common import (
-    Json,
-    KeepingFlags,
-    NumbersFlags,
-    Quiet,
-    TracesFile,
-    check_claims,
-    output_flag,
-    readable,
-)
-from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.error_messages import GATE, INCOMPLETE, advise_resume, close, verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.exit_codes import GATE, INCOMPLETE, OK, advise_resume, close, verb
+from judge_eval.cli.flags.common import Json, KeepingFlags, NumbersFlags, Quiet, TracesFile, check_claims, readable
+from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags, RunningFlags
+from judge_eval.cli.printing.gates import SUFFIXES, RunGate
+from judge_eval.cli.printing.output import remark, show, show_more, show_plan, summary, tell, watching
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted
+from judge_eval.settings import setting
 
 
 @verb
@@ -41,30 +30,23 @@ def run(
     running: RunningFlags,
     calling: CallingFlags,
     gates: Gates,
-    output: Annotated[
-        list[Path] | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable.")
-    ] = None,
+    output: list[Path] | None = setting(None, "Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable."),
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Judge every chunk of a dataset; print the metrics, keep the run.
 
     Examples:
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
-    from judge_eval.cli.printing.gates import SUFFIXES, RunGate, show_fault
-    from judge_eval.cli.printing.output import show, show_more, summary
-    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
     from judge_eval.runs.keeping.lookup import holds_no_run
-    from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.run import cache_view, member_sections
-    from judge_eval.views.run_remarks import incomplete_line
 
     export.prepare(output or (), SUFFIXES)
     check_claims(selection, judging.by_claims)
-    baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
+    baseline = None if gates.baseline is None else keeping.load(gates.baseline)
     gate = RunGate(gates, baseline)
     keeping.check()
     search = running.search()
@@ -82,10 +64,10 @@ def run(
         if running.dry_run:
             gate.show_foresight(show_plan(evaluator, path, selected))
             tell_cache(0)
-            return
+            return OK
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
-        with written(keeping.out, remark, keeping.push_grace), watching(quiet) as watch:
+        with keeping.written(), watching(quiet) as watch:
             done = evaluator.evaluate(
                 path, watch=watch, driver=running.driver(evaluator), retriever=search, **kept, **selected
             )
@@ -94,9 +76,8 @@ def run(
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
     done = done.sliced(*numbers.by) if numbers.by else done
-    fault = incomplete_line(done.manifest, running.max_failures)
-    show_fault(fault)
-    checked = gate.check(done)
+    fault = running.show_fault(done)
+    gate.check(done)
     summary(done, json_, keeping.page(done))
     if not json_:
         if keeping.resume and earlier > 0:
@@ -104,11 +85,10 @@ def run(
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
-    passed = gate.report(checked, done, output or (), fault=fault, quiet=json_)
+    passed = gate.report(done, output or (), fault=fault, quiet=json_)
     retrieval = done.manifest.dataset.retrieval
     if retrieval is not None and retrieval.failed:
         remark("the same command with --resume asks the retriever for what is missing alone")
     elif fault is not None and not quiet and done.folder is not None:
         advise_resume(str(done.folder))
-    if not passed or fault is not None:
-        raise typer.Exit(INCOMPLETE if passed else GATE)
+    return GATE if not passed else INCOMPLETE if fault is not None else OK

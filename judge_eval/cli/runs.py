@@ -7,36 +7,25 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import RunningFlags
-from judge_eval.cli.flags.common import (
-    MADE,
-    Json,
-    KeepingFlags,
-    NumbersFlags,
-    OneRun,
-    Quiet,
-    Runs,
-    Yes,
-    output_flag,
-    readable,
-)
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, USAGE, VerbGroup
+from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags, OneRun, Quiet, Runs, Yes, readable
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import INCOMPLETE, USAGE, verb
-from judge_eval.cli.printing.gates import show_fault
-from judge_eval.cli.printing.safe_output import give_json, remark, tell
+from judge_eval.cli.flags.judging import RunningFlags
+from judge_eval.cli.printing.output import give_json, print_record, remark, show, summary, tell
 from judge_eval.data.options import ReadOptions
+from judge_eval.errors import ConfigError, RunError, UnknownNameError
 from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted
+from judge_eval.settings import setting
 
-app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
+app = VerbGroup("The folder of runs.")
 
 
-@app.command("list")
-@verb
+@app.verb("list")
 def list_runs(
     keeping: Runs,
-    label: Annotated[str | None, "Only runs of this label."] = None,
-    tag: Annotated[list[str] | None, "Only runs with this tag; repeatable."] = None,
+    label: str | None = setting(None, "Only runs of this label."),
+    tag: list[str] | None = setting(None, "Only runs with this tag; repeatable."),
     json_: Json = False,
 ) -> None:
     """List runs, newest first; unreadable runs come last, with the reason.
@@ -45,7 +34,6 @@ def list_runs(
     judge-eval runs list
     judge-eval runs list --tag nightly --json
     """
-    from judge_eval.cli.printing.output import show
     from judge_eval.runs.keeping.lookup import list_runs, listing, names_in
     from judge_eval.runs.keeping.mirror import shown
     from judge_eval.views.run import runs_view
@@ -64,12 +52,11 @@ def list_runs(
     show(runs_view([manifest for _, manifest in manifests], reasons))
 
 
-@app.command("merge")
-@verb
+@app.verb("merge")
 def merge_(
     run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
     keeping: Annotated[KeepingFlags, MADE],
-    partial: Annotated[bool, "Merge the shards that exist; the others can be merged with the result later."] = False,
+    partial: bool = setting(False, "Merge the shards that exist; the others can be merged with the result later."),
     json_: Json = False,
 ) -> None:
     """Merge the runs of all shards into the run that one machine would have made.
@@ -77,20 +64,17 @@ def merge_(
     Example:
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
     """
-    from judge_eval.cli.printing.output import summary
     from judge_eval.runs.judging.merge import merge
-    from judge_eval.runs.keeping.mirror import written
 
     keeping.check()
-    with written(keeping.out, remark):
-        folders = [keeping.find(name, remark) for name in run]
+    with keeping.written():
+        folders = [keeping.find(name) for name in run]
         merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
     summary(merged, json_, keeping.page(merged))
 
 
-@app.command("verify")
-@verb
-def verify_(chosen: OneRun, json_: Json = False) -> None:
+@app.verb("verify")
+def verify_(chosen: OneRun, json_: Json = False) -> int:
     """Check whether a run was changed after it was written, and show what was changed.
 
     Exit codes: 0 nothing was changed; 2 something was changed, or there is no run.
@@ -98,41 +82,38 @@ def verify_(chosen: OneRun, json_: Json = False) -> None:
     Example:
     judge-eval runs verify latest
     """
-    from judge_eval.cli.printing.output import print_record
     from judge_eval.runs.judging.verify import verify
     from judge_eval.views.verification import verification_view
 
     verification = verify(chosen.find(chosen.run, any_=True))
     print_record(verification, json_, verification_view)
-    if verification.condition == "changed":
-        raise typer.Exit(USAGE)
+    return USAGE if verification.condition == "changed" else OK
 
 
-@app.command("import")
-@verb
+@app.verb("import")
 def import_(
     verdicts: Annotated[
         Path,
         typer.Argument(help="Verdicts from elsewhere: JSON Lines, CSV, TREC qrels, a run's folder or its results."),
     ],
-    data: Annotated[str, "The traces that were judged: a file, folder or URL of any known format."],
+    data: Annotated[
+        str, typer.Option("--data", help="The traces that were judged: a file, folder or URL of any known format.")
+    ],
     reading: ReadOptions,
     selection: Annotated[Selection, only("on_invalid")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     keeping: Annotated[KeepingFlags, MADE],
     running: Annotated[RunningFlags, only("max_failures")],
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="binary|graded|0-4|1-5|...",
-            help="The scale of the grades: binary (0-1, the default), graded (0-3, relevant from 2), or its "
-            "lowest and highest grade with --relevant.",
-        ),
-    ] = None,
-    resume: Annotated[str | None, typer.Option("--resume", hidden=True)] = None,
+    scale: str | None = setting(
+        None,
+        "The scale of the grades: binary (0-1, the default), graded (0-3, relevant from 2), or its "
+        "lowest and highest grade with --relevant.",
+        metavar="binary|graded|0-4|1-5|...",
+    ),
+    resume: str | None = setting(None, "", hidden=True),
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Make a run from verdicts of another judge, another tool or people, without asking a judge.
 
     The run records where its verdicts come from. A chunk without a verdict counts as failed (`unjudged`).
@@ -141,18 +122,14 @@ def import_(
     judge-eval runs import qrels.txt --data traces.jsonl --label people
     judge-eval runs import verdicts.csv --data traces.jsonl --scale 0-4 --relevant 3 --metrics NDCG@10
     """
-    from judge_eval.cli.printing.output import summary
-    from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.importing import import_verdicts
-    from judge_eval.runs.keeping.mirror import written
 
     if resume is not None:
         raise ConfigError("an import makes no calls, so there is nothing to resume; import the file again")
     kept = keeping.resolved()
     keeping.check()
-    say = (lambda _: None) if quiet else remark
-    with readable(data) as (path, name), written(keeping.out, say):
+    with readable(data) as (path, name), keeping.written(quiet=quiet):
         done = import_verdicts(
             verdicts,
             path,
@@ -166,17 +143,12 @@ def import_(
             tags=kept.tags,
             **replace(selection, name=name, reader=replace(reading, relevant=numbers.relevant)).keywords(),
         )
-    from judge_eval.views.run_remarks import incomplete_line
-
-    fault = incomplete_line(done.manifest, running.max_failures)
-    show_fault(fault)
+    fault = running.show_fault(done)
     summary(done, json_, keeping.page(done))
-    if fault is not None:
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if fault is not None else OK
 
 
-@app.command("delete")
-@verb
+@app.verb("delete")
 def delete_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or label:NAME.")],
     keeping: Runs,
@@ -187,10 +159,9 @@ def delete_(
     Example:
     judge-eval runs delete label:trial --yes
     """
-    from judge_eval.errors import RunError
     from judge_eval.runs.keeping.lookup import delete_run
 
-    folder = keeping.find(run, remark, any_=True)
+    folder = keeping.find(run, any_=True)
     if not yes:
         typer.confirm(f"remove the run {folder} with everything in it?", abort=True)
     try:
@@ -200,15 +171,12 @@ def delete_(
     tell(f"{folder}: removed")
 
 
-@app.command("labels")
-@verb
+@app.verb("labels")
 def labels_(
     chosen: OneRun,
-    output: Annotated[
-        Path | None, output_flag("The file to write (.jsonl or .csv); else JSON Lines are printed.")
-    ] = None,
-    add: Annotated[Path | None, typer.Option("--add", help="Add the labels of this file to the run.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Who gave the labels in --add that have no name.")] = "",
+    output: Path | None = setting(None, "The file to write (.jsonl or .csv); else JSON Lines are printed."),
+    add: Path | None = setting(None, "Add the labels of this file to the run."),
+    by: str = setting("", "Who gave the labels in --add that have no name."),
 ) -> None:
     """Write the labels that people gave on a run's page, with their names and comments, or add those of a file.
 
@@ -222,7 +190,7 @@ def labels_(
 
     if output is not None:
         export.check_suffix(output, (".jsonl", ".csv"))
-    folder = chosen.find(chosen.run, remark)
+    folder = chosen.find(chosen.run)
     if add is not None:
         new = list(labels_for(chosen.load(str(folder)), add, by))
         for label in new:
@@ -239,8 +207,7 @@ def labels_(
         remark(f"{counted(len(labels), 'label')} in {output}")
 
 
-@app.command("push")
-@verb
+@app.verb("push")
 def push_(
     chosen: OneRun, url: Annotated[str, typer.Argument(help="The remote folder of runs, such as s3://bucket/runs.")]
 ) -> None:
@@ -251,11 +218,10 @@ def push_(
     """
     from judge_eval.runs.keeping.transfer import push
 
-    tell(push(chosen.find(chosen.run, remark), url))
+    tell(push(chosen.find(chosen.run), url))
 
 
-@app.command("pull")
-@verb
+@app.verb("pull")
 def pull_(
     url: Annotated[str, typer.Argument(help="The remote run, such as s3://bucket/runs/NAME.")], keeping: Runs
 ) -> None:
@@ -269,8 +235,7 @@ def pull_(
     tell(pull(url, keeping.out))
 
 
-@app.command("schema")
-@verb
+@app.verb("schema")
 def schema(
     name: Annotated[str | None, typer.Argument(help="manifest, result or trace; all of them by default.")] = None,
 ) -> None:
@@ -279,7 +244,6 @@ def schema(
     Example:
     judge-eval runs schema trace
     """
-    from judge_eval.errors import UnknownNameError
     from judge_eval.runs.folder.records import json_schemas
 
     schemas = json_schemas()

@@ -2,40 +2,30 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
-from judge_eval.cli.flags.common import OneRun, SafeCells, Seed, output_flag
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.exit_codes import verb
+from judge_eval.cli.flags.common import OneRun, SafeCells, Seed
+from judge_eval.cli.printing.output import remark
+from judge_eval.settings import setting
 
 
 @verb
 def sample(
     chosen: OneRun,
-    n: Annotated[
-        int | None, typer.Option("--n", "-n", help="How many traces, or chunks with --chunks. Default: 50.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METRIC=HALF", help="As many as give the corrected mean this half width, drawn the cheapest way."
-        ),
-    ] = None,
-    output: Annotated[Path, output_flag("The file to write (.jsonl or .csv), for labels to be filled in.")] = Path(
-        "to_label.jsonl"
+    n: int | None = setting(None, "How many traces, or chunks with --chunks. Default: 50.", flags=("--n", "-n")),
+    target: str | None = setting(
+        None, "As many as give the corrected mean this half width, drawn the cheapest way.", metavar="METRIC=HALF"
     ),
-    by: Annotated[
-        Literal["none", "grade", "cluster", "neyman", "uncertain"] | None,
+    output: Path = setting(Path("to_label.jsonl"), "The file to write (.jsonl or .csv), for labels to be filled in."),
+    by: Literal["none", "grade", "cluster", "neyman", "uncertain"] | None = setting(
+        None,
         "none: all alike (the default); grade: equally many traces of each highest grade, weighted later; "
         "cluster: whole clusters; neyman, uncertain: more where labels should differ from verdicts.",
-    ] = None,
-    without: Annotated[Path | None, "A file of labels: its traces are not chosen again; a plan learns from it."] = None,
-    chunks: Annotated[bool, "Choose single chunks instead of whole traces."] = False,
-    metric: Annotated[
-        str | None, "With --chunks: prefer chunks whose label can move this metric, AP@K or RR@K."
-    ] = None,
+    ),
+    without: Path | None = setting(None, "A file of labels: its traces are not chosen again; a plan learns from it."),
+    chunks: bool = setting(False, "Choose single chunks instead of whole traces."),
+    metric: str | None = setting(None, "With --chunks: prefer chunks whose label can move this metric, AP@K or RR@K."),
     seed: Seed = 0,
     safe_cells: SafeCells = False,
 ) -> None:
@@ -57,7 +47,7 @@ def sample(
     from judge_eval.views.correction import label_plan_sentences
 
     export.check_suffix(output, (".jsonl", ".csv"))
-    run = chosen.loaded(remark)
+    run = chosen.loaded()
     pilot = None if without is None else labels_of(run, without)
     drawn = draw_sample(run, n, target=target, by=by, chunks=chunks, metric=metric, pilot=pilot, seed=seed)
     picked = drawn.chosen

@@ -1,20 +1,21 @@
 """`serve`: the pages and the REST API over the folder of runs."""
 
 import os
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import HowCalled
+from judge_eval.cli.exit_codes import verb
 from judge_eval.cli.flags.common import Floor, NumbersFlags, Runs
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.flags.judging import HowCalled, WhoJudges
+from judge_eval.cli.printing.output import remark, tell
 from judge_eval.compare.options import Gates
+from judge_eval.errors import ConfigError
 from judge_eval.server.server_settings import TOKEN, ServerLimits, ServerSettings, Serving
+from judge_eval.settings import setting
 
 
 @verb
@@ -26,9 +27,7 @@ def serve(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("metrics")],
     calling: HowCalled,
-    sample: Annotated[
-        Path | None, typer.Option("--sample", help="A file of `sample`: label its traces in the browser, in its order.")
-    ] = None,
+    sample: Path | None = setting(None, "A file of `sample`: label its traces in the browser, in its order."),
     floor: Floor = None,
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
@@ -42,9 +41,7 @@ def serve(
     judge-eval serve --sample to_label.jsonl
     judge-eval serve --model openai/NAME --fail-under AP@5=0.8
     """
-    from contextlib import nullcontext
-
-    from judge_eval.errors import ConfigError
+    from judge_eval.compare.gate import gate_limits
     from judge_eval.runs.keeping.mirror import is_mirror, shown
     from judge_eval.server.process import serve as run_server
     from judge_eval.study.people import read_sample
@@ -53,20 +50,13 @@ def serve(
     out = runs.out
     if is_mirror(out):
         raise ConfigError(f"{shown(out)}: a server needs a local folder; use `runs pull` first")
-    under: dict[str, float] = {}
-    if gates.has_limits:
-        from judge_eval.compare.gate import gate_limits
-
-        under = {limit.metric: limit.value for limit in gate_limits(gates)}
     drawn = None if sample is None else read_sample(sample)
     page = "" if drawn is None else f"/runs/{runs.load(drawn.run).id}?sample=1&blind=1"
     settings = ServerSettings(
-        root=out,
-        host=serving.host,
-        port=serving.port,
+        out,
+        **asdict(serving),
         token=os.environ.get(TOKEN) or None,
-        allowed_hosts=serving.allowed_hosts,
-        thresholds=under,
+        thresholds={limit.metric: limit.value for limit in gate_limits(gates)},
         cache=calling.used,
         limits=limits,
         sample=drawn,

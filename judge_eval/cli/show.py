@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import completion
+from judge_eval.cli.exit_codes import verb
 from judge_eval.cli.flags.common import Json, NumbersFlags, OneRun
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.error_messages import verb
-from judge_eval.cli.printing.safe_output import give_json, remark
+from judge_eval.cli.printing.output import give_json, print_record, show_more, summary
+from judge_eval.errors import ConfigError, RunError, advise
+from judge_eval.settings import setting
 
 LISTED = 1000
 """How many traces are listed if nobody says how many."""
@@ -21,20 +22,18 @@ def show(
     chosen: OneRun,
     numbers: Annotated[NumbersFlags, only("by")],
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
-    failed: Annotated[bool, "List only traces with failed verdicts."] = False,
-    worst: Annotated[int | None, "List this many traces with the worst scores, worst first."] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METRIC|trace",
-            help="Sort the traces by a metric of the run, the lowest first (with --worst: in place of its "
-            "first metric), or by id; -METRIC puts the highest first.",
-            autocompletion=completion.metrics,
-        ),
-    ] = None,
-    limit: Annotated[int | None, f"List at most this many traces; {LISTED} by default, with --json all."] = None,
-    tags: Annotated[bool, "Show each metric by tag, its percentiles, and the claims covered by tag."] = False,
-    members: Annotated[bool, "Show how well the members of a panel agree."] = False,
+    failed: bool = setting(False, "List only traces with failed verdicts."),
+    worst: int | None = setting(None, "List this many traces with the worst scores, worst first."),
+    sort: str | None = setting(
+        None,
+        "Sort the traces by a metric of the run, the lowest first (with --worst: in place of its "
+        "first metric), or by id; -METRIC puts the highest first.",
+        metavar="METRIC|trace",
+        completion="metrics",
+    ),
+    limit: int | None = setting(None, f"List at most this many traces; {LISTED} by default, with --json all."),
+    tags: bool = setting(False, "Show each metric by tag, its percentiles, and the claims covered by tag."),
+    members: bool = setting(False, "Show how well the members of a panel agree."),
     json_: Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence.
@@ -44,8 +43,6 @@ def show(
     judge-eval show latest --sort -NDCG@5 --limit 20
     judge-eval show latest q2
     """
-    from judge_eval.cli.printing.output import print_record, show_more, summary
-    from judge_eval.errors import ConfigError, RunError, advise
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.run import (
@@ -59,7 +56,7 @@ def show(
     )
     from judge_eval.views.trace import trace_view
 
-    run = chosen.loaded(remark)
+    run = chosen.loaded()
     run = run.sliced(*numbers.by) if numbers.by else run
     if trace is not None:
         for result in run.results:

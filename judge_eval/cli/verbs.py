@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
-from judge_eval.cli.printing.safe_output import can_answer, tell, trusts
+from judge_eval.cli.printing.output import can_answer, tell, trusts
 from judge_eval.installed import own_version
 from judge_eval.trust import begin_command, name_hosts
 
@@ -53,11 +53,8 @@ def make_app(first: str | None = None) -> typer.Typer:
             continue
         if name in VERBS:
             app.command(name, cls=VerbCommand, rich_help_panel=panel)(_load(name, name))
-            continue
-        group = _load(name, "app")
-        for command in group.registered_commands:
-            command.cls = VerbCommand
-        app.add_typer(group, name=name, rich_help_panel=panel)
+        else:
+            app.add_typer(_load(name, "app"), name=name, rich_help_panel=panel)
     app.callback()(start)
     return app
 

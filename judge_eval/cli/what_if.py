@@ -3,47 +3,47 @@
 from contextlib import ExitStack
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.calling import HowCalled
-from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags
+from judge_eval.cli.exit_codes import INCOMPLETE, OK, verb
+from judge_eval.cli.flags.common import MADE, Json, KeepingFlags, NumbersFlags, runs_argument
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import WhoJudges
-from judge_eval.cli.printing.error_messages import INCOMPLETE, verb
-from judge_eval.cli.printing.safe_output import give_json, remark, tell
+from judge_eval.cli.flags.judging import HowCalled, WhoJudges
+from judge_eval.cli.printing.output import (
+    give_json,
+    print_record,
+    say,
+    show_comparison,
+    show_plan,
+    summary,
+    tell,
+    watching,
+)
 from judge_eval.pools.joining import Settling
 from judge_eval.pools.recipe import Recipe
+from judge_eval.settings import setting
 
 
 @verb
 def what_if(
     runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Runs of the same questions: folder, id or the start of it, label:NAME or latest.",
-            autocompletion=completion.runs,
-        ),
+        list[str], runs_argument("Runs of the same questions: folder, id or the start of it, label:NAME or latest.")
     ],
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Annotated[KeepingFlags, MADE],
     recipe: Recipe,
     judging: WhoJudges,
     calling: HowCalled,
-    sweep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUES",
-            help="Try many values of k, a, lambda, threshold or cut: k=10,30,60 or a=0:1:.1; keeps no run.",
-        ),
-    ] = None,
-    conflicts: Annotated[
-        Settling, "Which verdict counts if runs disagree: most runs', the first run's, or none."
-    ] = "majority",
-    judge_missing: Annotated[bool, "Judge the chunks without a verdict (with --model); the cost first."] = False,
-    dry_run: Annotated[bool, "With --judge-missing: only say the cost."] = False,
+    sweep: str | None = setting(
+        None,
+        "Try many values of k, a, lambda, threshold or cut: k=10,30,60 or a=0:1:.1; keeps no run.",
+        metavar="NAME=VALUES",
+    ),
+    conflicts: Settling = setting(
+        "majority", "Which verdict counts if runs disagree: most runs', the first run's, or none."
+    ),
+    judge_missing: bool = setting(False, "Judge the chunks without a verdict (with --model); the cost first."),
+    dry_run: bool = setting(False, "With --judge-missing: only say the cost."),
     json_: Json = False,
-) -> None:
+) -> int:
     """Make a run of new lists from the verdicts of runs, and compare it with each of them. Nothing is judged.
 
     A chunk that no run has a verdict of stays open, so means have bounds; --judge-missing asks about those alone.
@@ -55,16 +55,13 @@ def what_if(
     judge-eval what-if label:dense --threshold fit
     judge-eval what-if label:bm25 label:dense --fuse rrf --judge-missing --model openai/NAME --dry-run
     """
-    from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
-    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.pools.fitting import cut_by_score
-    from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.comparison import TERMINAL_TRACES
     from judge_eval.views.pool import cut_sentence, sweep_view
     from judge_eval.whatif import NewLists
     from judge_eval.whatif import sweep as try_values
 
-    given, names = [keeping.load(name, remark) for name in runs], numbers.names or None
+    given, names = [keeping.load(name) for name in runs], numbers.names or None
     if recipe.threshold == "fit":
         for run in given:
             cut = cut_by_score(run)
@@ -72,11 +69,11 @@ def what_if(
                 give_json(cut.model_dump_json(indent=2))
             else:
                 tell(f"{run.name}: {cut_sentence(cut)}")
-        return
+        return OK
     if sweep is not None:
         tried = try_values(given, sweep, metric=(names or (None,))[0], conflicts=conflicts, **recipe.keywords())
         print_record(tried, json_, sweep_view)
-        return
+        return OK
     kept = keeping.resolved()
     keeping.check()
     lists = NewLists(given, recipe, conflicts)
@@ -86,9 +83,9 @@ def what_if(
         if asked is not None:
             show_plan(evaluator, [trace for trace, _ in lists], {"name": str(recipe)}, asks=not dry_run)
         if dry_run:
-            return
+            return OK
         evaluator.watch = opened.enter_context(watching(json_))
-        opened.enter_context(written(keeping.out, remark))
+        opened.enter_context(keeping.written())
         made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
     if json_:
         give_json(made.manifest.model_dump_json(indent=2))
@@ -97,5 +94,4 @@ def what_if(
             show_comparison(comparison)
             say()
         summary(made, page=keeping.page(made))
-    if asked is not None and made.manifest.tally.open_verdicts:
-        raise typer.Exit(INCOMPLETE)
+    return INCOMPLETE if asked is not None and made.manifest.tally.open_verdicts else OK

@@ -1,16 +1,16 @@
 """How files and rows in memory are to be read, where they do not say so themselves."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 from judge_eval.errors import ConfigError, advise
-from judge_eval.settings import RANGES, Range, Setting, check
+from judge_eval.settings import RANGES, Range, check, setting
 from judge_eval.spelling import option
 
-_setting = partial(Setting, panel="Reading the data", file=True, changes_verdict=True)
+_setting = partial(setting, panel="Reading the data", file=True, changes_verdict=True)
 
 
 def _pairs(texts: Iterable[str]) -> dict[str, str]:
@@ -46,66 +46,53 @@ class ReadOptions:
         ConfigError: A number is out of its range, or a field to be mapped does not exist.
     """
 
-    format: Annotated[
-        str | None,
-        _setting("The data's format, if it is not recognised (an unknown name lists all).", env=True, common=True),
-    ] = None
-    map: Annotated[
-        Mapping[str, str],
-        _setting(
-            "What a field is called in the data (chunks.text inside chunks); repeatable.",
-            metavar="OURS=THEIRS",
-            type=list[str] | None,
-            read=_pairs,
-            common=True,
-        ),
-    ] = field(default_factory=dict)
+    format: str | None = _setting(
+        None, "The data's format, if it is not recognised (an unknown name lists all).", env=True, common=True
+    )
+    map: Mapping[str, str] = _setting(
+        {},
+        "What a field is called in the data (chunks.text inside chunks); repeatable.",
+        metavar="OURS=THEIRS",
+        type=list[str] | None,
+        read=_pairs,
+        common=True,
+    )
     """Our field to the file's key (dots go into objects and, by number, into lists), such as
     `{"reference": "gold_answer"}`; `chunks.text`, `chunks.id`, `chunks.title`, `chunks.score` and
     `chunks.label` name keys inside each chunk."""
-    corpus: Annotated[Path | None, _setting("Where the texts of retrieved ids are: a file or folder.")] = None
-    list_sep: Annotated[
-        str | None,
-        _setting("What stands between the items of a list in a cell; none takes a cell for one item.", hidden=True),
-    ] = None
-    """What stands between the items of a list in a text that is not JSON; `"none"` takes such a text for one item."""
-    depth: Annotated[int | None, _setting("Take at most this many chunks of a trace.", range=Range(1, 1_000_000))] = (
-        None
+    corpus: Path | None = _setting(None, "Where the texts of retrieved ids are: a file or folder.")
+    list_sep: str | None = _setting(
+        None, "What stands between the items of a list in a cell; none takes a cell for one item.", hidden=True
     )
-    relevant: Annotated[int | None, Setting(range=RANGES["relevant"], flag=False, changes_verdict=True)] = None
+    """What stands between the items of a list in a text that is not JSON; `"none"` takes such a text for one item."""
+    depth: int | None = _setting(None, "Take at most this many chunks of a trace.", range=Range(1, 1_000_000))
+    relevant: int | None = setting(None, range=RANGES["relevant"], flag=False, changes_verdict=True)
     """The least grade in a collection's judgments that counts into `relevant_total`; needed if they hold
     grades above 1."""
-    records: Annotated[
-        str | None, _setting("Where the records are: a list in a JSON file (run.cases), or a worksheet.")
-    ] = None
+    records: str | None = _setting(None, "Where the records are: a list in a JSON file (run.cases), or a worksheet.")
     """The path of a list in a JSON file, such as `run.cases` or `topics[].questions`; `*` for the values of
     an object of records by id; the name of a worksheet. Of rows in memory the path in each row."""
-    group_by: Annotated[str | None, _setting("The key that all rows of a trace share, if each row is a chunk.")] = None
+    group_by: str | None = _setting(None, "The key that all rows of a trace share, if each row is a chunk.")
 
-    origin: Annotated[
-        Mapping[str, str],
-        Setting(
-            "Which model reranked the chunks, or wrote reference or answer, if traces do not say; `bias` reads it.",
-            "Reading the data",
-            metavar="ROLE=MODEL",
-            file=True,
-            type=list[str] | None,
-            read=read_origins,
-        ),
-    ] = field(default_factory=dict)
+    origin: Mapping[str, str] = setting(
+        {},
+        "Which model reranked the chunks, or wrote reference or answer, if traces do not say; `bias` reads it.",
+        "Reading the data",
+        metavar="ROLE=MODEL",
+        file=True,
+        type=list[str] | None,
+        read=read_origins,
+    )
     """By role (`reference`, `answer`, `reranker`) the model behind it, of traces whose `origin` does not say."""
-    yes_ids: Annotated[
-        bool,
-        _setting("Judge chunks whose texts look like ids or file names, which are refused by default.", file=False),
-    ] = False
+    yes_ids: bool = _setting(
+        False, "Judge chunks whose texts look like ids or file names, which are refused by default.", file=False
+    )
     """Whether traces are judged whose chunks hold texts that look like ids, paths or file names."""
-    keep_words: Annotated[
-        bool,
-        _setting(
-            "Take `nan`, `None`, `null` and `N/A` for questions and references, which are refused by default.",
-            file=False,
-        ),
-    ] = False
+    keep_words: bool = _setting(
+        False,
+        "Take `nan`, `None`, `null` and `N/A` for questions and references, which are refused by default.",
+        file=False,
+    )
     """Whether questions and references may read as an empty cell does that was turned into text."""
 
     def __post_init__(self) -> None:

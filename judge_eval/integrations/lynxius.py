@@ -12,12 +12,11 @@ from typing import Any
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.common import NumbersFlags, Runs
 from judge_eval.cli.flags.config import find_config, settings_for
 from judge_eval.cli.flags.groups import spread
-from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError
 from judge_eval.safe_text import read_params
-from judge_eval.settings import FieldValues, Range, Setting, check, check_params, with_advice
+from judge_eval.settings import FieldValues, Range, check, check_params, setting, with_advice
 from judge_eval.spelling import option
 
 PANEL = "Calling the judge"
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 16_000_000
 Otel: TypeAlias = Literal["off", "on", "content"]
 """What OpenTelemetry receives: nothing; spans and events without any text of a trace; the same with texts."""
 
-_setting = partial(Setting, panel=PANEL)
+_setting = partial(setting, panel=PANEL)
 _kept = partial(_setting, env=True, file=True)
 _MANY = 10**12
 LOGPROBS: Final[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": 5}
@@ -55,99 +55,89 @@ class Options:
         ConfigError: A number is out of its range, or a parameter cannot be sent.
     """
 
-    base_url: Annotated[str | None, Setting(flag=False, changes_verdict=True, to_server="required")] = None
+    base_url: str | None = setting(None, flag=False, changes_verdict=True, to_server="required")
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
-    fleet: Annotated[
-        tuple[str, ...],
-        _kept(
-            "The URL of an OpenAI-compatible server; repeat it for several that serve the same model.",
-            metavar="URL",
-            name="base_url",
-            env=("OPENAI_BASE_URL",),
-            common=True,
-            type=list[str] | None,
-            read=_fleet,
-        ),
-    ] = ()
-    key_env: Annotated[str | None, Setting(flag=False, to_server="required")] = None
+    fleet: tuple[str, ...] = _kept(
+        (),
+        "The URL of an OpenAI-compatible server; repeat it for several that serve the same model.",
+        metavar="URL",
+        name="base_url",
+        env=("OPENAI_BASE_URL",),
+        common=True,
+        type=list[str] | None,
+        read=_fleet,
+    )
+    key_env: str | None = setting(None, flag=False, to_server="required")
     """The environment variable that holds the server's key; the provider's own if None."""
-    params: Annotated[
-        Mapping[str, Any],
-        _kept(
-            "Sent with every request (value as JSON or text); repeatable.",
-            metavar="NAME=VALUE",
-            name="param",
-            flags=("--param", "-p"),
-            type=list[str] | None,
-            read=_params,
-            changes_verdict=True,
-            to_server="required",
-            common=True,
-        ),
-    ] = field(default_factory=dict)
-    unsupported: Annotated[
-        tuple[str, ...],
-        _kept(
-            "What the server does not accept (strict, temperature, max_completion_tokens, ...): it is "
-            "never sent; repeatable.",
-            metavar="NAME",
-            type=list[str] | None,
-            read=lambda names: tuple(names or ()),
-            changes_verdict=True,
-            to_server="required",
-        ),
-    ] = ()
+    params: Mapping[str, Any] = _kept(
+        {},
+        "Sent with every request (value as JSON or text); repeatable.",
+        metavar="NAME=VALUE",
+        name="param",
+        flags=("--param", "-p"),
+        type=list[str] | None,
+        read=_params,
+        changes_verdict=True,
+        to_server="required",
+        common=True,
+    )
+    unsupported: tuple[str, ...] = _kept(
+        (),
+        "What the server does not accept (strict, temperature, max_completion_tokens, ...): it is "
+        "never sent; repeatable.",
+        metavar="NAME",
+        type=list[str] | None,
+        read=lambda names: tuple(names or ()),
+        changes_verdict=True,
+        to_server="required",
+    )
     """What the server does not take, as `docs/providers.md` names it; what else it declines is negotiated."""
-    key_command: Annotated[
-        tuple[str, ...],
-        _setting(
-            "A command that prints the key or token, run without a shell; again when the server answers 401.",
-            metavar="COMMAND",
-            env=True,
-            type=str | None,
-            read=_words,
-            to_server="required",
-        ),
-    ] = ()
+    key_command: tuple[str, ...] = _setting(
+        (),
+        "A command that prints the key or token, run without a shell; again when the server answers 401.",
+        metavar="COMMAND",
+        env=True,
+        type=str | None,
+        read=_words,
+        to_server="required",
+    )
     """The command, word by word, that prints the key: a line, or JSON with a token and its end."""
-    concurrency: Annotated[
-        int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True, to_server="optional")
-    ] = 256
-    timeout: Annotated[
-        float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False), to_server="optional")
-    ] = 120.0
-    max_reply: Annotated[
-        int,
-        _kept(
-            "The most megabytes that are read of one reply.",
-            hidden=True,
-            metavar="MB",
-            type=float,
-            unit=1_000_000,
-            range=Range(0.000001, 10_000, whole=False),
-            to_server="optional",
-        ),
-    ] = MOST_BYTES
-    rpm: Annotated[
-        float | None, _kept("Requests a minute, if the server states no limit.", range=Range(0.001, 10**9, whole=False))
-    ] = None
-    tpm: Annotated[
-        float | None, _kept("Tokens a minute, if the server states no limit.", range=Range(0.001, _MANY, whole=False))
-    ] = None
-    attempts: Annotated[int, _kept("The most attempts at one call.", range=Range(1, 100), hidden=True)] = 8
-    max_calls: Annotated[int | None, _kept("Budget: the most calls.", range=Range(0, _MANY))] = None
+    concurrency: int = _kept(
+        256, "The most calls at the same time.", range=Range(1, 10_000), common=True, to_server="optional"
+    )
+    timeout: float = _kept(
+        120.0, "Seconds for one call.", range=Range(0.001, 86_400, whole=False), to_server="optional"
+    )
+    max_reply: int = _kept(
+        MOST_BYTES,
+        "The most megabytes that are read of one reply.",
+        hidden=True,
+        metavar="MB",
+        type=float,
+        unit=1_000_000,
+        range=Range(0.000001, 10_000, whole=False),
+        to_server="optional",
+    )
+    rpm: float | None = _kept(
+        None, "Requests a minute, if the server states no limit.", range=Range(0.001, 10**9, whole=False)
+    )
+    tpm: float | None = _kept(
+        None, "Tokens a minute, if the server states no limit.", range=Range(0.001, _MANY, whole=False)
+    )
+    attempts: int = _kept(8, "The most attempts at one call.", range=Range(1, 100), hidden=True)
+    max_calls: int | None = _kept(None, "Budget: the most calls.", range=Range(0, _MANY))
     """A budget, as the next two; what does not fit becomes `NoVerdict(why="budget")`."""
-    max_tokens: Annotated[int | None, _kept("Budget: the most tokens.", range=Range(0, 10**15))] = None
-    max_cost: Annotated[
-        float | None, _kept("Budget: the most US dollars.", range=Range(0, 10**9, whole=False), common=True)
-    ] = None
-    offline: Annotated[bool, _kept("Make no call: a request that the cache does not answer is an error.")] = False
-    record: Annotated[Path | None, _setting("Write every reply to a cassette.", env=True)] = None
-    replay: Annotated[Path | None, _setting("Answer from a cassette instead of calling.", env=True)] = None
-    warm_prefix: Annotated[
-        bool, _kept("Send a trace's first call before the others, for servers that bill a known prefix less.")
-    ] = False
-    otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
+    max_tokens: int | None = _kept(None, "Budget: the most tokens.", range=Range(0, 10**15))
+    max_cost: float | None = _kept(
+        None, "Budget: the most US dollars.", range=Range(0, 10**9, whole=False), common=True
+    )
+    offline: bool = _kept(False, "Make no call: a request that the cache does not answer is an error.")
+    record: Path | None = _setting(None, "Write every reply to a cassette.", env=True)
+    replay: Path | None = _setting(None, "Answer from a cassette instead of calling.", env=True)
+    warm_prefix: bool = _kept(
+        False, "Send a trace's first call before the others, for servers that bill a known prefix less."
+    )
+    otel: Otel = _kept("off", "Report calls and scores to OpenTelemetry; `content` adds their texts.")
     members: Mapping[str, Options] = field(default_factory=dict)
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
 

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Annotated, Literal, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 from judge_eval.errors import ConfigError
-from judge_eval.settings import Setting, check_ranges
+from judge_eval.settings import check_ranges, setting
 from judge_eval.spelling import option
 
-_setting = partial(Setting, panel="The new lists")
+_setting = partial(setting, panel="The new lists")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a list is made, in this order: threshold, fusion or interleaving, dedup, rerank, cut."""
 
-    fuse: Annotated[
-        str | None, _setting("Fuse the runs: rrf (or rrf:k=60), combsum, combmnz or weighted:a=.3.", metavar="HOW")
-    ] = None
+    fuse: str | None = _setting(
+        None, "Fuse the runs: rrf (or rrf:k=60), combsum, combmnz or weighted:a=.3.", metavar="HOW"
+    )
     """See `Fusion`."""
-    interleave: Annotated[bool, _setting("Take the next chunk of each run in turn.")] = False
-    threshold: Annotated[
-        str | None,
-        _setting("Keep chunks whose retriever's score is high enough; `fit` finds how high.", metavar="score>=X"),
-    ] = None
+    interleave: bool = _setting(False, "Take the next chunk of each run in turn.")
+    threshold: str | None = _setting(
+        None, "Keep chunks whose retriever's score is high enough; `fit` finds how high.", metavar="score>=X"
+    )
     """`score>=x` or `score<=x`, by the retrievers' scores."""
-    dedup: Annotated[
-        bool,
-        _setting(
-            "Drop chunks whose text is that of an earlier one.",
-            flags=("--dedup",),
-            type=Literal["text"] | None,
-            read=bool,
-        ),
-    ] = False
-    rerank: Annotated[
-        str | None, _setting("Rerank for diversity (similarity: shared words).", metavar="mmr:lambda=.7")
-    ] = None
+    dedup: bool = _setting(
+        False,
+        "Drop chunks whose text is that of an earlier one.",
+        flags=("--dedup",),
+        type=Literal["text"] | None,
+        read=bool,
+    )
+    rerank: str | None = _setting(None, "Rerank for diversity (similarity: shared words).", metavar="mmr:lambda=.7")
     """`mmr:lambda=.7`; relevance is the list's score from 0 to 1 (its rank without scores), similarity the cosine of
     word counts."""
-    cut: Annotated[int | None, _setting("Keep the first so many chunks.")] = None
+    cut: int | None = _setting(None, "Keep the first so many chunks.")
 
     def keywords(self) -> Recipes:
         """Return the fields as keywords."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.safe_text import check_text
-from judge_eval.settings import RANGES, Range, Setting, check
+from judge_eval.settings import RANGES, Range, check, setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ else:  # what the command line reads of these records starts without pydantic
 
 OnInvalid = Literal["error", "skip"]
 _SHARD = Range(1, 1_000_000)
-_choice = partial(Setting, panel="Selecting traces", changes_verdict=True)
+_choice = partial(setting, panel="Selecting traces", changes_verdict=True)
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -36,33 +36,32 @@ def _shard(text: str) -> tuple[int, int]:
 class Selection:
     """Which traces are judged."""
 
-    limit: Annotated[int | None, _choice("Judge at most this many traces.", range=RANGES["limit"], common=True)] = None
-    seed: Annotated[
-        int | None, _choice("With --limit: draw a random sample instead of the first traces.", range=RANGES["seed"])
-    ] = None
+    limit: int | None = _choice(None, "Judge at most this many traces.", range=RANGES["limit"], common=True)
+    seed: int | None = _choice(
+        None, "With --limit: draw a random sample instead of the first traces.", range=RANGES["seed"]
+    )
     """With `limit`, takes a random sample, in the dataset's order, instead of the first traces."""
-    shard: Annotated[
-        tuple[int, int] | None,
-        _choice(
-            "Judge part I of N, by trace id; `runs merge` joins the runs.", metavar="I/N", type=str | None, read=_shard
-        ),
-    ] = None
+    shard: tuple[int, int] | None = _choice(
+        None,
+        "Judge part I of N, by trace id; `runs merge` joins the runs.",
+        metavar="I/N",
+        type=str | None,
+        read=_shard,
+    )
     """`(i, n)` judges part i of n, i from 1."""
-    on_invalid: Annotated[OnInvalid, _choice("What to do with an invalid record.", env=True, file=True)] = "error"
+    on_invalid: OnInvalid = _choice("error", "What to do with an invalid record.", env=True, file=True)
     """Whether an invalid record ends the evaluation before it starts, or is skipped."""
     name: str | None = None
     """What to call the data in messages and in the run; a file's path by default."""
     reader: ReadOptions | None = None
     """How files and rows are to be read, where they do not say so themselves."""
-    claims: Annotated[
-        str | Path | ClaimsFile | None,
-        _choice(
-            "With --mode claims: a file with the claims of the references (`judge-eval claims` writes one); "
-            "otherwise the judge splits them.",
-            file=True,
-            type=Path | None,
-        ),
-    ] = None
+    claims: str | Path | ClaimsFile | None = _choice(
+        None,
+        "With --mode claims: a file with the claims of the references (`judge-eval claims` writes one); "
+        "otherwise the judge splits them.",
+        file=True,
+        type=Path | None,
+    )
     """A file with the claims of the references, see `judge-eval claims`; all traces must be in it."""
 
     def __post_init__(self) -> None:
@@ -98,7 +97,7 @@ class Selecting(TypedDict, total=False):
 
 
 PANEL = "The run"
-_setting = partial(Setting, panel=PANEL)
+_setting = partial(setting, panel=PANEL)
 
 
 def _resumed(text: str) -> str | Literal[True]:
@@ -112,48 +111,37 @@ class Keeping:
 
     out: str | Path | None = None
     """The folder of runs, or its URL; None keeps the run in memory."""
-    label: Annotated[str | None, _setting("What people call the run.", env=True, file=True, common=True)] = None
-    href: Annotated[str | None, _setting("The address of its pull request or job.", env=True, file=True)] = None
-    tags: Annotated[
-        Sequence[str],
-        _setting(
-            "A word to filter by; repeatable.", flags=("--tag",), type=list[str] | None, read=tuple, env=True, file=True
-        ),
-    ] = ()
+    label: str | None = _setting(None, "What people call the run.", env=True, file=True, common=True)
+    href: str | None = _setting(None, "The address of its pull request or job.", env=True, file=True)
+    tags: Sequence[str] = _setting(
+        (), "A word to filter by; repeatable.", flags=("--tag",), type=list[str] | None, read=tuple, env=True, file=True
+    )
     baseline: str | None = None
     """The id of the run that reports and pages compare this one with."""
-    resume: Annotated[
-        str | Path | bool,
-        _setting(
-            "Continue a run; without a value, the newest unfinished run of the same data.",
-            metavar="[RUN]",
-            type=str | None,
-            read=_resumed,
-            common=True,
-        ),
-    ] = False
+    resume: str | Path | bool = _setting(
+        False,
+        "Continue a run; without a value, the newest unfinished run of the same data.",
+        metavar="[RUN]",
+        type=str | None,
+        read=_resumed,
+        common=True,
+    )
     """A run's folder; True continues the newest unfinished run of the same data in `out`."""
-    new_if_done: Annotated[
-        bool, _setting("With --resume alone: start a new run if the newest of the same data is done.")
-    ] = False
-    push_every: Annotated[
-        float,
-        _setting(
-            "If --out is a URL: seconds between uploads of new verdicts; 0 uploads only at the end.",
-            range=RANGES["push_every"],
-            env=True,
-            file=True,
-        ),
-    ] = 20.0
-    push_grace: Annotated[
-        float,
-        _setting(
-            "If --out is a URL: seconds that the last upload may take after SIGTERM or Ctrl-C.",
-            range=RANGES["push_grace"],
-            env=True,
-            file=True,
-        ),
-    ] = 20.0
+    new_if_done: bool = _setting(False, "With --resume alone: start a new run if the newest of the same data is done.")
+    push_every: float = _setting(
+        20.0,
+        "If --out is a URL: seconds between uploads of new verdicts; 0 uploads only at the end.",
+        range=RANGES["push_every"],
+        env=True,
+        file=True,
+    )
+    push_grace: float = _setting(
+        20.0,
+        "If --out is a URL: seconds that the last upload may take after SIGTERM or Ctrl-C.",
+        range=RANGES["push_grace"],
+        env=True,
+        file=True,
+    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -43,7 +43,6 @@ class Followed:
         self.folder, self.manifest = folder, manifest
         self.scale = scale_of(Run(manifest, []))
         self.metrics = lead_first(manifest.metrics)
-        self.rows: list[TraceRow] = []
         self._lock = threading.RLock()
         self._labels: Mapping[tuple[str, str], int] = {}
         self._labels_stamp: tuple[int, ...] = ()
@@ -52,12 +51,11 @@ class Followed:
     def _start_anew(self) -> None:
         self._file: tuple[int, int] | None = None
         self._size = 0
-        self.rows = []
+        self.rows: list[TraceRow] = []
         self._spans: list[tuple[int, int]] = []
         self._places: dict[int, int] = {}
         self._by_id: dict[str, int] = {}
         self._ends: list[dict[str, tuple[float, float]]] = []  # of each row, by metric, what it can be
-        self._sums = {name: [0.0, 0.0, 0] for name in self.metrics}
 
     def look(self) -> None:
         """Read the new results, a part of them if there are many."""
@@ -83,34 +81,24 @@ class Followed:
     def _take(self, line: bytes) -> None:
         result = read_result(line, self.folder / RESULTS, len(self._spans) + 1)
         span, self._size = (self._size, len(line)), self._size + len(line)
-        place = self._places.get(result.position)
-        if place is None:
-            place = self._places[result.position] = len(self.rows)
-            self._spans.append(span)
-            self.rows.append(self._row(result))
-            self._ends.append({})
-        else:  # judged again, in this session or a later one
-            self._count(self._ends[place], -1)
-            self._spans[place], self.rows[place] = span, self._row(result)
-        self._by_id[result.trace_id] = place
         known = {name: (score, score) for name, score in result.scores.items() if score is not None}
-        self._ends[place] = {**result.bounds, **known}
-        self._count(self._ends[place], 1)
-
-    def _count(self, ends: Mapping[str, tuple[float, float]], times: int) -> None:
-        for name, total in self._sums.items():
-            if (pair := ends.get(name)) is not None:
-                total[:] = total[0] + times * pair[0], total[1] + times * pair[1], total[2] + times
+        place = self._places.setdefault(result.position, len(self.rows))
+        there = slice(place, place + 1)  # empty, unless the trace is judged again
+        self._spans[there], self.rows[there] = [span], [self._row(result)]
+        self._ends[there] = [{**result.bounds, **known}]
+        self._by_id[result.trace_id] = place
 
     def means(self) -> list[JSON]:
         """Return each metric's mean over the traces that are here; None if none has a value."""
         # If failed verdicts leave traces open, its bounds: a mean of the others would be selected by failure.
         out: list[JSON] = []
-        for name, (low, high, n) in self._sums.items():
+        for name in self.metrics:
+            ends = [pairs[name] for pairs in self._ends if name in pairs]
+            low, high, n = sum(low for low, _ in ends), sum(high for _, high in ends), len(ends)
             bounds = (low / n, high / n) if n and high - low > 1e-9 * n else None
             mean = low / n if n and bounds is None else None
             headline = "mean" if bounds is None else "bounds"
-            out.append({"name": name, "mean": mean, "bounds": bounds, "headline": headline, "n": int(n)})
+            out.append({"name": name, "mean": mean, "bounds": bounds, "headline": headline, "n": n})
         return out
 
     def find(self, trace_id: str) -> TraceResult | None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from judge_eval.errors import ConfigError
-from judge_eval.settings import Range, Setting, check
+from judge_eval.settings import Range, check, setting
 from judge_eval.spelling import option
 from judge_eval.study.people import LabelSample
 from judge_eval.trust import is_loopback
@@ -49,32 +48,28 @@ WAITING = 100
 """Requests that wait for a run's end at the same time; further ones are answered at once."""
 
 
-_setting = partial(Setting, panel="Limits", env=True, file=True)
+_setting = partial(setting, panel="Limits", env=True, file=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """What one request, and all runs together, may take; all are >= 1."""
 
-    body: Annotated[
-        int,
-        _setting(
-            "Megabytes of a request.",
-            metavar="MB",
-            name="max_body",
-            type=int,
-            unit=2**20,
-            range=Range(0.001, 100_000, whole=False),
-        ),
-    ] = 64 * 2**20
+    body: int = _setting(
+        64 * 2**20,
+        "Megabytes of a request.",
+        metavar="MB",
+        name="max_body",
+        type=int,
+        unit=2**20,
+        range=Range(0.001, 100_000, whole=False),
+    )
     """Bytes of a request."""
-    traces: Annotated[int, _setting("Traces of a submission.", name="max_traces", range=Range(1, 10**9))] = 10_000
-    chunks: Annotated[
-        int, _setting("Chunks of a trace that is submitted.", name="max_chunks", range=Range(1, 1_000_000))
-    ] = 200
-    queued: Annotated[int, _setting("Submitted runs that wait.", name="max_queued", range=Range(1, 1_000_000))] = 20
+    traces: int = _setting(10_000, "Traces of a submission.", name="max_traces", range=Range(1, 10**9))
+    chunks: int = _setting(200, "Chunks of a trace that is submitted.", name="max_chunks", range=Range(1, 1_000_000))
+    queued: int = _setting(20, "Submitted runs that wait.", name="max_queued", range=Range(1, 1_000_000))
     """Submitted runs that wait or are judged, in the whole folder."""
-    at_once: Annotated[int, _setting("Submitted runs judged at once.", name="max_runs", range=Range(1, 1_000))] = 1
+    at_once: int = _setting(1, "Submitted runs judged at once.", name="max_runs", range=Range(1, 1_000))
     """Submitted runs judged at the same time by this server."""
 
     def __post_init__(self) -> None:
@@ -85,25 +80,21 @@ class ServerLimits:
 class Serving:
     """Where a server listens."""
 
-    host: Annotated[
-        str,
-        Setting(
-            "The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN, of at least "
-            "16 characters.",
-            env=True,
-            common=True,
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[int, Setting("0 takes a free one.", range=Range(0, 65_535), env=True, common=True)] = PORT
-    allowed_hosts: Annotated[
-        tuple[str, ...],
-        Setting(
-            "Another name people reach the server under; repeatable.",
-            flags=("--allow-host",),
-            type=list[str] | None,
-            read=tuple,
-        ),
-    ] = ()
+    host: str = setting(
+        "127.0.0.1",
+        "The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN, of at least "
+        "16 characters.",
+        env=True,
+        common=True,
+    )
+    port: int = setting(PORT, "0 takes a free one.", range=Range(0, 65_535), env=True, common=True)
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "Another name people reach the server under; repeatable.",
+        flags=("--allow-host",),
+        type=list[str] | None,
+        read=tuple,
+    )
     """Names, besides the address itself, under which people reach the server."""
 
     def __post_init__(self) -> None:

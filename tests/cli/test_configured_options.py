@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import NO_FLAG, flags_of
+from judge_eval.cli.flags.judging import CallingFlags
 from judge_eval.settings import setting_of
 from tests.cli.test_flag_groups import COMMANDS
 from tests.support.chat_server import ChatServer

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.cli.printing import error_messages as errors
-from judge_eval.cli.printing.safe_output import complain
+from judge_eval.cli import exit_codes as errors
+from judge_eval.cli.printing.output import complain
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from tests.support.canned import Canned

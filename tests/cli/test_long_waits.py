@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator, Trace
-from judge_eval.cli.printing.progress import watching
+from judge_eval.cli.printing.output import watching
 from judge_eval.llm import retry
 from judge_eval.llm.options import Options
 from judge_eval.runs.scoring.counting import Progress

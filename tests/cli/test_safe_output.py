@@ -199,7 +199,7 @@ def test_warnings_and_logs_go_through_the_door() -> None:
     """What the standard library writes to stderr shows escapes as well: warnings, logs, tracebacks."""
     code = (
         "import logging, warnings, threading\n"
-        "from judge_eval.cli.printing.error_messages import exit_code\n"
+        "from judge_eval.cli.exit_codes import exit_code\n"
         f"evil = {EVIL!r}\n"
         "def work():\n"
         "    warnings.warn('w' + evil)\n"
@@ -219,7 +219,7 @@ def test_warnings_and_logs_go_through_the_door() -> None:
 
 def test_nothing_is_printed_past_the_safe_output() -> None:
     """In the command line `print`, the streams and rich's consoles stand in the rooms of printing alone."""
-    allowed = {"print": {"safe_output.py"}, "Console": {"output.py", "progress.py"}, "echo": set()}
+    allowed = {"print": {"output.py"}, "Console": {"output.py"}, "echo": set()}
     collected = []
     for path in CLI.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -229,7 +229,7 @@ def test_nothing_is_printed_past_the_safe_output() -> None:
                 if name in allowed and (own or name == "echo") and path.name not in allowed[name]:
                     collected.append(f"{path.name}:{node.lineno} {name}")
             stream = isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
-            if stream and path.name not in ("safe_output.py", "output.py", "progress.py"):
+            if stream and path.name not in ("safe_output.py", "output.py"):
                 collected.append(f"{path.name}:{node.lineno} {node.attr}")
     assert collected == []
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.cli.printing.safe_output import remark
+from judge_eval.cli.printing.output import remark
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.lookup import run_folders

@@ -8,7 +8,7 @@ import pytest
 
 from judge_eval import Trace, evaluate
 from judge_eval.cli import main
-from judge_eval.cli.printing import progress
+from judge_eval.cli.printing import output
 from judge_eval.data.remarks import ScoreOrder
 from judge_eval.runs.scoring.counting import Progress
 from tests.support.command import Shell
@@ -69,7 +69,7 @@ def test_every_verb_that_judges_writes_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     """Off a terminal verbs without a run tell how far they are too, and with -q they do not."""
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(output, "LINE_EVERY", 0.0)
     monkeypatch.chdir(tmp_path)
     rows = [
         {
@@ -104,11 +104,11 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys:
         traces=3, total=40, verdicts=12, failed=0, seconds=60.0, calls=12, hits=0, retries=0, folder=None, cost=0.5
     )
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with progress.watching(False) as watch:
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with output.watching(False) as watch:
         assert watch is not None
         for now[0] in (110.0, 129.0, 131.0, 140.0, 162.0):
             watch(at)
     assert capsys.readouterr().err.splitlines() == ["3 of 40 traces, 12 verdicts, 0.2/s, about $0.50"] * 2
-    with progress.watching(True) as watch:
+    with output.watching(True) as watch:
         assert watch is None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Identity, distributed
-from judge_eval.cli.flags.calling import RunningFlags
+from judge_eval.cli.flags.judging import RunningFlags
 from judge_eval.distributed import RayDriver
 from judge_eval.errors import ConfigError
 from judge_eval.llm.options import Options

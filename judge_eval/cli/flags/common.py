@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -15,14 +15,16 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.groups import only
+from judge_eval.cli.printing.output import remark
 from judge_eval.errors import ConfigError
 from judge_eval.runs.options import PANEL, Keeping
-from judge_eval.safe_text import listed_names, read_toml
-from judge_eval.settings import Setting
+from judge_eval.safe_text import listed_names, public_url, read_toml, web_address
+from judge_eval.settings import Setting, setting
 from judge_eval.spelling import option
 from judge_eval.trust import check_owned
 
 if TYPE_CHECKING:
+    from judge_eval.data.labels import Labels
     from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.records import Intervals, SliceBy
     from judge_eval.runs.folder.run import Run
@@ -51,20 +53,25 @@ Floor: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table."), Setting(common=True)]
 
 
-def output_flag(help: str) -> Any:
-    """Make the flag `--output`, `-o` of a verb; `help` says what is written there."""
-    return typer.Option("--output", "-o", help=help)
+def runs_argument(help: str) -> Any:
+    """Make the argument of a verb that names a run, or several; the shell offers them."""
+    return typer.Argument(help=help, autocompletion=completion.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabellingFlags:
     """The labels people gave."""
 
-    labels: Annotated[
-        Path | None,
-        Setting("Human labels: JSON Lines, a spreadsheet (CSV, .xlsx) or TREC qrels; else those of the dataset."),
-    ] = None
-    label_relevant: Annotated[int | None, Setting("The least label that counts as relevant.")] = None
+    labels: Path | None = setting(
+        None, "Human labels: JSON Lines, a spreadsheet (CSV, .xlsx) or TREC qrels; else those of the dataset."
+    )
+    label_relevant: int | None = setting(None, "The least label that counts as relevant.")
+
+    def of(self, run: Run) -> Labels | None:
+        """Return the labels of a run's chunks in the file; None if none is named."""
+        from judge_eval.study.matching import labels_of
+
+        return None if self.labels is None else labels_of(run, self.labels, self.label_relevant)
 
 
 FILES = ("judge_eval.toml", "pyproject.toml")
@@ -116,7 +123,6 @@ def readable(data: str) -> Iterator[tuple[Path | str, str]]:
     """Yield what can be read twice, with its name: standard input is copied to a temporary file."""
     from judge_eval.data.files.opening import copied
     from judge_eval.data.reading import is_url
-    from judge_eval.safe_text import public_url
 
     if is_url(data):
         yield data, public_url(data)
@@ -129,7 +135,7 @@ def readable(data: str) -> Iterator[tuple[Path | str, str]]:
 
 
 JUDGING = "Judging"
-_number = partial(Setting, env=True, file=True, panel="Numbers")
+_number = partial(setting, env=True, file=True, panel="Numbers")
 
 
 def _slices(texts: list[str]) -> tuple[str, ...]:
@@ -144,43 +150,34 @@ def _slices(texts: list[str]) -> tuple[str, ...]:
 class NumbersFlags:
     """What is computed from the verdicts."""
 
-    metrics: Annotated[
-        list[str] | None,
-        _number(
-            "Metrics, separated by commas or repeated: AP@5,MRR,NDCG@5.",
-            metavar="METRIC",
-            panel=JUDGING,
-            flags=("--metrics", "-k"),
-            completion="metrics",
-            common=True,
-        ),
-    ] = None
-    relevant: Annotated[
-        int | None,
-        _number(
-            "The least grade that counts as relevant, instead of the prompt's.", panel=JUDGING, changes_verdict=True
-        ),
-    ] = None
-    interval: Annotated[
-        Literal["auto", "t", "bca"],
-        _number(
-            "How intervals of means are computed: as suits the values, or always by Student's t or the BCa bootstrap."
-        ),
-    ] = "auto"
-    cluster: Annotated[
-        str, _number("The key of a trace's metadata that says which traces belong together.", metavar="KEY")
-    ] = "cluster"
+    metrics: list[str] | None = _number(
+        None,
+        "Metrics, separated by commas or repeated: AP@5,MRR,NDCG@5.",
+        metavar="METRIC",
+        panel=JUDGING,
+        flags=("--metrics", "-k"),
+        completion="metrics",
+        common=True,
+    )
+    relevant: int | None = _number(
+        None, "The least grade that counts as relevant, instead of the prompt's.", panel=JUDGING, changes_verdict=True
+    )
+    interval: Literal["auto", "t", "bca"] = _number(
+        "auto",
+        "How intervals of means are computed: as suits the values, or always by Student's t or the BCa bootstrap.",
+    )
+    cluster: str = _number(
+        "cluster", "The key of a trace's metadata that says which traces belong together.", metavar="KEY"
+    )
 
-    by: Annotated[
-        tuple[SliceBy, ...],
-        Setting(
-            "Also show every figure by tag, language, length or source of the traces; repeatable.",
-            "Numbers",
-            metavar="tag|language|length|source",
-            type=list[str] | None,
-            read=_slices,
-        ),
-    ] = ()
+    by: tuple[SliceBy, ...] = setting(
+        (),
+        "Also show every figure by tag, language, length or source of the traces; repeatable.",
+        "Numbers",
+        metavar="tag|language|length|source",
+        type=list[str] | None,
+        read=_slices,
+    )
 
     @property
     def names(self) -> list[str]:
@@ -195,7 +192,7 @@ class NumbersFlags:
         return Intervals(method=self.interval, cluster=self.cluster, by=self.by)
 
 
-_kept = partial(Setting, env=True, file=True, panel=PANEL)
+_kept = partial(setting, env=True, file=True, panel=PANEL)
 
 
 def _folder(place: str | Path) -> Path:
@@ -220,17 +217,24 @@ class Runs:
         Setting(env=True, file=True, common=True),
     ] = Path("runs")
 
-    def find(self, name: str, say: Callable[[str], None] | None = None, *, any_: bool = False) -> Path:
+    def find(self, name: str, *, any_: bool = False) -> Path:
         """Return a run's folder; see `find_run`."""
         from judge_eval.runs.keeping.lookup import find_run
 
-        return find_run(name, self.out, say, any_=any_)
+        return find_run(name, self.out, remark, any_=any_)
 
-    def load(self, name: str, say: Callable[[str], None] | None = None) -> EvalRun:
+    def load(self, name: str) -> EvalRun:
         """Load a run; see `find`."""
         from judge_eval.eval_run import EvalRun
 
-        return EvalRun.load(self.find(name, say))
+        return EvalRun.load(self.find(name))
+
+    def written(self, *, quiet: bool = False) -> AbstractContextManager[None]:
+        """Push what the block writes if the runs lie behind a URL; see `mirror.written`."""
+        from judge_eval.runs.keeping.mirror import PUSH_GRACE, written
+
+        say: Callable[[str], None] = (lambda _: None) if quiet else remark
+        return written(self.out, say, getattr(self, "push_grace", PUSH_GRACE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,25 +243,23 @@ class OneRun(Runs):
 
     run: Annotated[
         str,
-        typer.Argument(
-            help="A run's folder, its id or the start of it, label:NAME or latest (the newest that did not fail).",
-            autocompletion=completion.runs,
+        runs_argument(
+            "A run's folder, its id or the start of it, label:NAME or latest (the newest that did not fail)."
         ),
     ]
 
-    def loaded(self, say: Callable[[str], None] | None = None) -> EvalRun:
+    def loaded(self) -> EvalRun:
         """Load the run; see `find`."""
-        return self.load(self.run, say)
+        return self.load(self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingFlags(Runs, Keeping):
     """Where a new run is kept, and what people call it."""
 
-    server: Annotated[
-        str | None,
-        _kept("The address of a `serve` of these runs, to print the address of the run's page.", metavar="URL"),
-    ] = None
+    server: str | None = _kept(
+        None, "The address of a `serve` of these runs, to print the address of the run's page.", metavar="URL"
+    )
 
     def check(self) -> None:
         """Check the address of the server before the first call."""
@@ -265,9 +267,6 @@ class KeepingFlags(Runs, Keeping):
 
     def page(self, run: Run | None = None) -> str | None:
         """Return the address of a run's page, or that of the server; None where no server is set."""
-        from judge_eval.errors import ConfigError
-        from judge_eval.safe_text import public_url, web_address
-
         if not self.server:
             return None
         if web_address(self.server) is None or "?" in self.server or "#" in self.server:
@@ -283,21 +282,15 @@ class KeepingFlags(Runs, Keeping):
         from judge_eval.runs.judging.session import place_in_ci
 
         label, href = place_in_ci(os.environ)
-        return Keeping(
-            out=self.out,
+        return replace(
+            self,
             label=self.label or label,
             href=self.href or href,
-            tags=self.tags,
             baseline=None if baseline is None else baseline.id,
             resume=self.resume if isinstance(self.resume, bool) else self.find(str(self.resume), any_=True),
-            new_if_done=self.new_if_done,
-            push_every=self.push_every,
-            push_grace=self.push_grace,
         )
 
 
-FinishedRun: TypeAlias = Annotated[
-    str, typer.Argument(help="A finished run: its folder, id, label:NAME or latest.", autocompletion=completion.runs)
-]
+FinishedRun: TypeAlias = Annotated[str, runs_argument("A finished run: its folder, id, label:NAME or latest.")]
 MADE = only("out", "label", "tags")
 """The part for a run that is made of others, or of replies."""

@@ -9,7 +9,10 @@ from typing import Any, get_args, get_origin
 
 from judge_eval.cli.flags.common import nearest_config
 from judge_eval.cli.flags.groups import is_flagged
+from judge_eval.compare.options import Gates
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, advise
+from judge_eval.runs.options import Selection
 from judge_eval.settings import setting_of
 
 _in_force: list[tuple[Path, dict[str, Any]]] = []
@@ -19,12 +22,8 @@ _in_force: list[tuple[Path, dict[str, Any]]] = []
 @cache
 def records() -> tuple[type, ...]:
     """Return the groups of options whose fields may be keys of `[tool.judge_eval]`."""
-    from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
     from judge_eval.cli.flags.common import KeepingFlags, NumbersFlags
-    from judge_eval.cli.flags.judging import JudgingFlags
-    from judge_eval.compare.options import Gates
-    from judge_eval.data.options import ReadOptions
-    from judge_eval.runs.options import Selection
+    from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags, RunningFlags
     from judge_eval.server.server_settings import ServerLimits, Serving
 
     return (

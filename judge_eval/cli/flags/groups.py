@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from inspect import Parameter
 from itertools import chain
@@ -20,8 +20,7 @@ from judge_eval.errors import ConfigError, advise
 from judge_eval.safe_text import check_spelling_of_place, check_text, is_address, public_url
 from judge_eval.settings import RANGES, FieldValues, Range, Setting, hints_of, setting_of, settings_of
 
-T = TypeVar("T")
-
+Returned = TypeVar("Returned")
 NO_FLAG = object()
 """In the annotation of a parameter that is set by the environment and the configuration file alone."""
 
@@ -51,7 +50,6 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
     flags = {}
     for field in fields(group):
         hint = hints_of(group)[field.name]
-        hint = _helped(field.name, hint)
         setting = setting_of(hint) or Setting()
         if not setting.flag or get_origin(hint) is not Annotated:
             continue
@@ -78,7 +76,7 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
 def _option(name: str, setting: Setting) -> OptionInfo:
     spelled = (setting.name or name.strip("_")).replace("_", "-")
     option: OptionInfo = Option(
-        *(setting.flags or (f"--{spelled}",)),
+        *(setting.flags or (("--output", "-o") if name == "output" else (f"--{spelled}",))),
         help=re.sub(r"\[(?=[a-z])", r"\\[", setting.help),  # typer's help reads `[word]` as a style
         rich_help_panel=setting.panel,
         metavar=setting.metavar,
@@ -88,16 +86,7 @@ def _option(name: str, setting: Setting) -> OptionInfo:
     return option
 
 
-def _helped(name: str, hint: Any) -> Any:
-    """Make an option of a flag's annotation whose help is a plain text: `Annotated[int, "How many to draw."]`."""
-    kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    help = next((extra for extra in extras if isinstance(extra, str)), None)
-    if help is None:
-        return hint
-    return Annotated[kind, _option(name, Setting(help)), *(extra for extra in extras if extra is not help)]
-
-
-def spread(function: Callable[..., T]) -> Callable[..., T]:
+def spread(function: Callable[..., Returned]) -> Callable[..., Returned]:
     """Spread the groups in a verb's signature into their flags, and gather them again when it is called."""
     # A part that names an unknown field, leaves out one without a default, or repeats a flag is a fault of
     # the program: `TypeError` at import.
@@ -113,8 +102,13 @@ def spread(function: Callable[..., T]) -> Callable[..., T]:
             groups[parameter.name] = group, list(taken)
             configured |= {name: (parameter.name, setting) for name, setting in others.items()}
         else:
-            hint = _helped(parameter.name, hint)
-            taken = {parameter.name: parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)}
+            default = parameter.default
+            if isinstance(default, Field):  # a flag of the verb alone, made by `setting`
+                own, default = replace(default.metadata["setting"], common=True), default.default
+                hint = Annotated[hint, _option(parameter.name, own), own]
+            taken = {
+                parameter.name: Parameter(parameter.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            }
             _bound(parameter.name, hint)
         if twice := flat.keys() & taken.keys():
             raise TypeError(f"{function.__name__}: {', '.join(sorted(twice))} comes twice")
@@ -125,7 +119,7 @@ def spread(function: Callable[..., T]) -> Callable[..., T]:
             groups[owner][1].append(name)
 
     @functools.wraps(function)
-    def gathered(**values: Any) -> T:
+    def gathered(**values: Any) -> Returned:
         for name, value in values.items():
             _check(flat[name], value)
         own = {name: value for name, value in values.items() if name in hints and name not in groups}

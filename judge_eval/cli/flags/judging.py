@@ -1,70 +1,163 @@
-"""The flags on judging: who judges, by which prompt, alone, in a panel or a cascade."""
+"""The flags on judging: how the judge is called, how the run goes, who judges: one, a panel, a cascade."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+import typer
+
 from judge_eval.cli import start_is_over
-from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import JUDGING, NumbersFlags, configured_judges
 from judge_eval.cli.flags.groups import is_flagged, only, without
+from judge_eval.cli.printing.output import annotation, complain
 from judge_eval.errors import ConfigError
+from judge_eval.llm.cache.store import NONE, cache_place
+from judge_eval.llm.options import PANEL, Options
 from judge_eval.registry import MODES
 from judge_eval.safe_text import public_url
-from judge_eval.settings import Setting
+from judge_eval.settings import Range, setting
 from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
     from judge_eval.judge_file import JudgeSpec
     from judge_eval.runs.folder.run import Run
+    from judge_eval.runs.judging.session import Driver
 
     ModeName: TypeAlias = str
 else:  # typer makes a choice of it
     ModeName = Literal[MODES]
 
-_setting = partial(Setting, panel=JUDGING, changes_verdict=True)
+_setting = partial(setting, panel=JUDGING, changes_verdict=True)
 _kept = partial(_setting, env=True, file=True)
 _SHARED = ("prompt", "mode", "relevant", "evidence", "blank", "confidence", "repeat", "vote")
 """The options of one judge and of a panel."""
 _SUFFIXES = (".toml", ".json")
 """How the names of judge files end."""
+_cascaded = partial(setting, panel="A cascade of two judges", changes_verdict=True)
+_called = partial(setting, panel=PANEL)
 
 
-_cascaded = partial(Setting, panel="A cascade of two judges", changes_verdict=True)
+@dataclass(frozen=True)
+class CachingFlags:
+    """Where replies are cached."""
+
+    cache: str | None = setting(
+        None,
+        "The folder of the cache (see `cache path`), `project` for this project's own "
+        "(.judge_eval/cache), a database as postgresql://..., or `none`: nothing is read or written.",
+        PANEL,
+        metavar="PATH|project|none",
+        env=True,
+        file=True,
+        common=True,
+    )
+
+    @property
+    def location(self) -> str | Path:
+        """The folder or the database of the cache; the user's own where none is given."""
+        from judge_eval.evaluator import default_cache
+
+        return cache_place(self.cache) if self.cache else default_cache()
+
+    @property
+    def used(self) -> str | Path | None:
+        """The cache in use; None without one."""
+        return None if self.cache == NONE else self.location
+
+
+@dataclass(frozen=True)
+class CallingFlags(Options, CachingFlags):
+    """How the judge is called, and where its replies are cached."""
+
+    def options(self) -> Options:
+        """Return how the judge is called."""
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+
+HowCalled: TypeAlias = Annotated[CallingFlags, only("cache", "fleet", "params", "concurrency", "max_cost")]
+"""How a judge is called, for verbs that may: the configuration says the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningFlags:
+    """How a run goes, and what comes before it."""
+
+    engine: str = _called("local", "Where to judge: `local`, or `ray` for a cluster.")
+    ray_address: str | None = _called(None, "With --engine ray: the cluster's address.")
+    workers: int | None = _called(None, "With --engine ray: the number of workers.")
+    block: int = _called(8, "With --engine ray: how many traces a worker is sent at once.", range=Range(1, 10_000))
+    max_failures: int = setting(
+        0, "How many failed verdicts are allowed before the exit code is 3.", env=True, file=True, common=True
+    )
+    retriever: str | None = setting(
+        None,
+        "The data are questions; this function of the working folder or of a package finds their chunks.",
+        panel="Reading the data",
+        metavar="MODULE:FUNCTION",
+    )
+    dry_run: bool = setting(False, "Show calls, cache hits and tokens; make no call.", common=True)
+
+    def search(self) -> Any:
+        """Return what finds the chunks of questions; None where the data bring them."""
+        from judge_eval.runs.judging.retrieval import named_retriever
+
+        if self.retriever is None:
+            return None
+        if self.dry_run:
+            fault = f"the calls depend on what {option('retriever')} finds; leave one out"
+            raise ConfigError(f"{option('dry_run')}: {fault}")
+        return named_retriever(self.retriever)
+
+    def driver(self, evaluator: Evaluator) -> Driver | None:
+        """Return what judges on a cluster; None where this machine does."""
+        if self.engine == "local":
+            return None
+        if self.engine != "ray":
+            raise typer.BadParameter(f"--engine {self.engine!r}: write local or ray")
+        from judge_eval.distributed import RayDriver
+
+        return RayDriver(evaluator, address=self.ray_address, workers=self.workers, block=self.block)
+
+    def show_fault(self, *runs: Run) -> str | None:
+        """Print why the first incomplete run is incomplete, for GitHub as an error, and return it; None if none is."""
+        from judge_eval.views.run_remarks import incomplete_line
+
+        lines = (incomplete_line(run.manifest, self.max_failures) for run in runs)
+        fault = next(filter(None, lines), None)
+        if fault is not None:
+            complain(fault)
+            if os.environ.get("GITHUB_ACTIONS") == "true":
+                kind, _, rest = fault.partition(": ")
+                annotation("error", kind, rest)
+        return fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeFlags:
     """A cascade: its two judges, and from which confidence the cheap one decides."""
 
-    cascade: Annotated[
-        str | None,
-        _cascaded(
-            "Judge with two models: this one first, and --strong-model if it is not confident. It must "
-            "return probabilities: decisions/NAME, or a chat model with log-probabilities.",
-            metavar="MODEL",
-            completion="models",
-            common=True,
-        ),
-    ] = None
-    strong_model: Annotated[
-        str | None,
-        _cascaded(
-            "With --cascade: the strong judge. Default: --model.", metavar="MODEL", completion="models", common=True
-        ),
-    ] = None
-    cascade_threshold: Annotated[
-        float | None,
-        _cascaded(
-            "With --cascade: the confidence (.50, .51, ... 1.00) from which a cheap verdict is final. It has "
-            "no guarantee; `cascade fit` finds one that has."
-        ),
-    ] = None
+    cascade: str | None = _cascaded(
+        None,
+        "Judge with two models: this one first, and --strong-model if it is not confident. It must "
+        "return probabilities: decisions/NAME, or a chat model with log-probabilities.",
+        metavar="MODEL",
+        completion="models",
+        common=True,
+    )
+    strong_model: str | None = _cascaded(
+        None, "With --cascade: the strong judge. Default: --model.", metavar="MODEL", completion="models", common=True
+    )
+    cascade_threshold: float | None = _cascaded(
+        None,
+        "With --cascade: the confidence (.50, .51, ... 1.00) from which a cheap verdict is final. It has "
+        "no guarantee; `cascade fit` finds one that has.",
+    )
 
     def check_cascade(self) -> None:
         """Check that options of a cascade come with its cheap judge."""
@@ -79,67 +172,49 @@ class CascadeFlags:
 class JudgingFlags(CascadeFlags):
     """Who judges, and how."""
 
-    model: Annotated[
-        str | None,
-        _kept(
-            "Who judges, such as openai/NAME or fake/overlap (offline).",
-            metavar="PROVIDER/MODEL",
-            flags=("--model", "-m"),
-            completion="models",
-            common=True,
-        ),
-    ] = None
-    prompt: Annotated[
-        str | None,
-        _kept(
-            "A prompt's id (see `prompts list`), or file:PATH for your own. Default: support/binary.",
-            metavar="ID|file:PATH",
-            completion="prompts",
-            common=True,
-        ),
-    ] = None
-    mode: Annotated[
-        ModeName | None,
-        _kept(
-            "`pointwise` (one chunk a call), `listwise` (all of a trace) or `decision` (questions to "
-            "decisions/NAME, its default). Claim by claim of the reference: `claims`, `claims-list`, "
-            "`claims-decision`.",
-            metavar="MODE",
-            common=True,
-        ),
-    ] = None
-    member: Annotated[
-        list[str] | None, _setting("A judge of a panel; repeat it for each.", metavar="MODEL[:PROMPT]")
-    ] = None
-    repeat: Annotated[int, _setting("Judge every chunk this many times, and vote.", env=True)] = 1
-    vote: Annotated[Literal["majority", "median", "mean"], _setting("How several verdicts become one.", env=True)] = (
-        "majority"
+    model: str | None = _kept(
+        None,
+        "Who judges, such as openai/NAME or fake/overlap (offline).",
+        metavar="PROVIDER/MODEL",
+        flags=("--model", "-m"),
+        completion="models",
+        common=True,
     )
-    evidence: Annotated[
-        Literal["flag", "required"] | None,
-        _kept(
-            "A relevant verdict whose quote is missing, too short or not in the chunk: `flag` counts it and "
-            "says so (the default, unless the prompt file says otherwise), `required` makes it a failure."
-        ),
-    ] = None
-    blank: Annotated[
-        Literal["no_verdict", "irrelevant"] | None,
-        _kept(
-            "What a chunk without text counts as, without a call: `no_verdict` is a failed verdict (the "
-            "default), `irrelevant` gives it the lowest grade."
-        ),
-    ] = None
-    confidence: Annotated[bool, _kept("Ask the server for log-probabilities; continue without them if it refuses.")] = (
-        False
+    prompt: str | None = _kept(
+        None,
+        "A prompt's id (see `prompts list`), or file:PATH for your own. Default: support/binary.",
+        metavar="ID|file:PATH",
+        completion="prompts",
+        common=True,
     )
-    judge: Annotated[
-        str | None,
-        _kept(
-            "Who judges: a judge file, a table [judge.NAME] of the configuration, or a judge of an installed package.",
-            metavar="FILE|NAME",
-            completion="judges",
-        ),
-    ] = None
+    mode: ModeName | None = _kept(
+        None,
+        "`pointwise` (one chunk a call), `listwise` (all of a trace) or `decision` (questions to "
+        "decisions/NAME, its default). Claim by claim of the reference: `claims`, `claims-list`, "
+        "`claims-decision`.",
+        metavar="MODE",
+        common=True,
+    )
+    member: list[str] | None = _setting(None, "A judge of a panel; repeat it for each.", metavar="MODEL[:PROMPT]")
+    repeat: int = _setting(1, "Judge every chunk this many times, and vote.", env=True)
+    vote: Literal["majority", "median", "mean"] = _setting("majority", "How several verdicts become one.", env=True)
+    evidence: Literal["flag", "required"] | None = _kept(
+        None,
+        "A relevant verdict whose quote is missing, too short or not in the chunk: `flag` counts it and "
+        "says so (the default, unless the prompt file says otherwise), `required` makes it a failure.",
+    )
+    blank: Literal["no_verdict", "irrelevant"] | None = _kept(
+        None,
+        "What a chunk without text counts as, without a call: `no_verdict` is a failed verdict (the "
+        "default), `irrelevant` gives it the lowest grade.",
+    )
+    confidence: bool = _kept(False, "Ask the server for log-probabilities; continue without them if it refuses.")
+    judge: str | None = _kept(
+        None,
+        "Who judges: a judge file, a table [judge.NAME] of the configuration, or a judge of an installed package.",
+        metavar="FILE|NAME",
+        completion="judges",
+    )
 
     @property
     def asked(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.safe_output import annotation, complain, remark, tell
+from judge_eval.cli.printing.output import annotation, complain, remark, show_comparison, tell
 from judge_eval.errors import ConfigError, JudgeEvalError
 
 if TYPE_CHECKING:
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 SUFFIXES = (".json", ".csv", ".md", ".xml")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunGate:
-    """The limits a run must keep, and the run it is compared with."""
+    """The limits a run must keep, the run it is compared with, and what `check` found."""
 
     gates: Gates
     baseline: EvalRun | None
+    scored: EvalRun | None = None
+    comparison: Comparison | None = None
+    checks: Sequence[Check] = ()
+    error: JudgeEvalError | None = None
+    """Why the limits cannot be checked, raised by `report`: the run's summary comes first."""
 
     def __post_init__(self) -> None:
         if self.gates.has_limits:
@@ -53,65 +58,49 @@ class RunGate:
 
         return [*gated_metrics([str(parse_metric(name)) for name in chosen or DEFAULT_METRICS], self.gates)]
 
-    def check(self, done: EvalRun) -> Checked:
+    def check(self, done: EvalRun) -> None:
         """Compare and check the limits; a gate that failed is printed, as it must be read first."""
+        self.scored = done
         if not self.gates.has_limits and self.baseline is None:
-            return Checked(done)
+            return
         from judge_eval.compare.compare import compare
         from judge_eval.compare.gate import check_gates, gated_metrics
         from judge_eval.runs.scoring.rescore import rescore
 
-        wanted = gated_metrics(done.manifest.metrics, self.gates)
+        wanted, by = gated_metrics(done.manifest.metrics, self.gates), done.manifest.intervals.by
         try:
             scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
-            by, comparison = done.manifest.intervals.by, None
             if self.baseline is not None:
-                comparison = compare(self.baseline, scored, metrics=wanted, by=by, gates=self.gates)
-            checks = check_gates([scored], self.gates, comparison)
-        except JudgeEvalError as error:  # the run's summary comes first
-            return Checked(done, error=error)
-        show_failed(checks)
-        return Checked(scored, comparison, checks)
+                self.comparison = compare(self.baseline, scored, metrics=wanted, by=by, gates=self.gates)
+            self.checks = check_gates([scored], self.gates, self.comparison)
+        except JudgeEvalError as error:
+            self.error = error
+        else:
+            self.scored = scored
+            show_failed(self.checks)
 
     def report(
-        self,
-        checked: Checked,
-        done: EvalRun,
-        output: Sequence[Path] = (),
-        *,
-        fault: str | None = None,
-        quiet: bool = False,
+        self, done: EvalRun, output: Sequence[Path] = (), *, fault: str | None = None, quiet: bool = False
     ) -> bool:
         """Print comparison and limits, write the reports; return whether all limits were kept.
 
         `fault` says why the run is incomplete.
         """
-        from judge_eval.cli.printing.output import show_comparison
         from judge_eval.export import text as export
 
-        if checked.error is not None:
-            raise checked.error
-        if checked.comparison is not None and not quiet:
+        if self.error is not None:
+            raise self.error
+        if self.comparison is not None and not quiet:
             tell()
-            show_comparison(checked.comparison)
-        show_passed(checked.checks, quiet=quiet)
+            show_comparison(self.comparison)
+        show_passed(self.checks, quiet=quiet)
         for path in output:
-            with exit_code_of_gate(checked.checks):
+            with exit_code_of_gate(self.checks):
                 if path.suffix.lower() in (".md", ".xml"):
-                    write_ci_report(path, checked.scored, checked.comparison, checked.checks, fault)
+                    write_ci_report(path, self.scored, self.comparison, self.checks, fault)
                 else:
                     export.write(done, path)
-        return all(check.passed for check in checked.checks)
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A run with what became of its limits, or why they cannot be checked."""
-
-    scored: EvalRun
-    comparison: Comparison | None = None
-    checks: Sequence[Check] = ()
-    error: JudgeEvalError | None = None
+        return all(check.passed for check in self.checks)
 
 
 def show_failed(checks: Sequence[Check]) -> None:
@@ -157,15 +146,6 @@ def exit_code_of_gate(checks: Sequence[Check]) -> Iterator[None]:
         if all(check.passed for check in checks):
             raise
         complain(str(error))
-
-
-def show_fault(fault: str | None) -> None:
-    """Print why a run is incomplete, if it is; GitHub shows it as an error."""
-    if fault is not None:
-        complain(fault)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            kind, _, rest = fault.partition(": ")
-            annotation("error", kind, rest)
 
 
 def write_ci_report(

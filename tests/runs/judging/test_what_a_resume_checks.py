@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
 from judge_eval.cli.flags.common import KeepingFlags, NumbersFlags
 from judge_eval.cli.flags.config import records
-from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.judging import CallingFlags, JudgingFlags, RunningFlags
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.folder.describing import differences

@@ -11,13 +11,16 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
+from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import blamed
 from judge_eval.cli.flags.groups import spread
-from judge_eval.cli.printing.safe_output import OutputError, complain, doors, remark
+from judge_eval.cli.printing.gates import write_ci_report
+from judge_eval.cli.printing.output import complain, remark
+from judge_eval.cli.printing.safe_output import OutputError, doors
 from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, MissError, StoreError, mask
 from judge_eval.llm.cache.store import NONE
@@ -35,8 +38,15 @@ _UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ 
 """The base of what is wrong with a command line; typer brings its own click, or uses the one installed."""
 
 
-def verb(function: Callable[..., None], *, in_batch: bool = False) -> Callable[..., None]:
-    """Make a command take its groups' flags, and answer errors with one message and the right exit code."""
+VerbFunction: TypeAlias = Callable[..., int | None]
+"""What a verb runs; it returns the exit code if that is not 0."""
+
+
+def verb(function: VerbFunction, *, in_batch: bool = False) -> Callable[..., None]:
+    """Make a command take its groups' flags, and answer errors with one message and the right exit code.
+
+    `in_batch` marks a step of a batch: what was stopped is kept in its folder.
+    """
     command = spread(function)
     own = frozenset(inspect.signature(command).parameters)
 
@@ -44,32 +54,39 @@ def verb(function: Callable[..., None], *, in_batch: bool = False) -> Callable[.
     def guarded(**flags: Any) -> None:
         begun = time.time()
         try:
-            command(**flags)
+            code = command(**flags)
         except JudgeEvalError as error:
             code = _report(error, "resume" in own)
             _write_reports(flags, f"error: {error}")
-            raise typer.Exit(code) from None
         except (KeyboardInterrupt, Terminated) as ending:
             stopped = isinstance(ending, Terminated)
-            end = "stopped by SIGTERM" if stopped else "interrupted"
+            code, end = (TERMINATED, "stopped by SIGTERM") if stopped else (INTERRUPTED, "interrupted")
             complain(end)
             _write_reports(flags, end)
             for advice in getattr(ending, "__notes__", None) or _how_it_goes_on(flags, begun, in_batch=in_batch):
                 remark(advice)
-            raise typer.Exit(TERMINATED if stopped else INTERRUPTED) from None
+        if code:
+            raise typer.Exit(code)
 
     return guarded
 
 
-batch_verb = functools.partial(verb, in_batch=True)
-"""A step of a batch: what was stopped is kept in its folder."""
+class VerbGroup(typer.Typer):
+    """A group of verbs: `@GROUP.verb("list")` adds one."""
+
+    def __init__(self, help: str) -> None:
+        super().__init__(help=help, no_args_is_help=True)
+
+    def verb(self, name: str, *, in_batch: bool = False) -> Callable[[VerbFunction], Any]:
+        """Return what adds a function as the verb of that name; see `verb`."""
+        return lambda function: self.command(name, cls=VerbCommand)(verb(function, in_batch=in_batch))
 
 
 def exit_code(command: Callable[[], object]) -> int:
     """Run a command line, print what went wrong, and return the exit code."""
     code = OK
     try:
-        with doors():
+        with doors(remark):
             code = _code_of(command)
     except OutputError as error:
         if error.closed:
@@ -84,7 +101,6 @@ def _write_reports(flags: Mapping[str, Any], fault: str) -> None:
     outputs = flags.get("output")
     if "fail_under" not in flags or not isinstance(outputs, list):
         return
-    from judge_eval.cli.printing.gates import write_ci_report
 
     for path in outputs:
         if path.suffix.lower() in (".md", ".xml"):
