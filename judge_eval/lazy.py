@@ -4,9 +4,18 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _IMPORT = re.compile(r"^from (\S+) import (\w+) as \w+$", re.MULTILINE)
+
+
+def modules_in(package: ModuleType) -> list[Any]:
+    """Import the modules of a package, in the order of their names."""
+    from pkgutil import iter_modules  # which takes time to import
+
+    names = sorted(module.name for module in iter_modules(package.__path__))
+    return [import_module(f"{package.__name__}.{name}") for name in names]
 
 
 def attach(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:

@@ -1,11 +1,9 @@
 """The known shapes, and the choice of the one that a file has."""
 
-import pkgutil
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib import import_module
 from types import UnionType
 from typing import Any
 
@@ -18,17 +16,13 @@ from judge_eval.data.remarks import FILE_NAME, OnRemark
 from judge_eval.data.shapes.chunks import TEXT, same_texts
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
+from judge_eval.lazy import modules_in
 from judge_eval.safe_text import type_of
 from judge_eval.spelling import option
 
-
-def _built_in() -> dict[str, Shape]:
-    names = sorted(module.name for module in pkgutil.iter_modules(modules.__path__))
-    homes = [import_module(f"{modules.__name__}.{name}") for name in names]
-    return {shape.name: shape for home in homes for shape in getattr(home, "SHAPES", ())}
-
-
-BUILT_IN: Mapping[str, Shape] = _built_in()
+BUILT_IN: Mapping[str, Shape] = {
+    shape.name: shape for module in modules_in(modules) for shape in getattr(module, "SHAPES", ())
+}
 OURS = BUILT_IN["judge-eval"]
 ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
 

@@ -110,10 +110,7 @@ def looks_like_id(text: str) -> bool:
 
 def has_no_passage(trace: Trace) -> bool:
     """Tell whether a trace has chunks and each text of them looks like an id."""
-    for chunk in trace.chunks:
-        if not looks_like_id(chunk.text):
-            return False
-    return bool(trace.chunks)
+    return bool(trace.chunks) and all(looks_like_id(chunk.text) for chunk in trace.chunks)
 
 
 def label_above(trace: Trace, scale: Scale) -> str | None:

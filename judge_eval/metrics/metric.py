@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.errors import ConfigError, MetricError, MissingVerdictError, UnknownNameError
+from judge_eval.lazy import modules_in
 from judge_eval.metrics import families
 from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.claim_table import ClaimTable
@@ -527,18 +526,13 @@ def _fold(name: str) -> str:
 GROUP = "judge_eval.metrics"
 
 
-def _families() -> list[Any]:
-    names = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
-    return [import_module(f"{families.__name__}.{name}") for name in names]
-
-
 SPECS: Mapping[tuple[str, str], Spec] = {
-    (spec.family, spec.name): spec for family in _families() for spec in family.SPECS
+    (spec.family, spec.name): spec for family in modules_in(families) for spec in family.SPECS
 }
 """By family and name; `P` is in both families, spelled `P@5` and `P_5`."""
 
 ALIASES: Mapping[str, str] = {
-    alias: name for family in _families() for alias, name in getattr(family, "ALIASES", {}).items()
+    alias: name for family in modules_in(families) for alias, name in getattr(family, "ALIASES", {}).items()
 }
 """Other spellings of RAG names; a metric prints its own name."""
 
