@@ -207,7 +207,6 @@ def known_dialects() -> dict[str, Dialect]:
 
 
 def _dialects(tables: Any, where: str) -> dict[str, Dialect]:
-    """Read the tables of dialects; raises `ConfigError` if one is not a dialect."""
     dialects = {}
     for name, table in tables.items() if isinstance(tables, dict) else [("NAME", None)]:
         place = f"{where}: dialect.{name}"
@@ -241,7 +240,6 @@ def addresses_named() -> list[str]:
 
 
 def _entries(tables: Any, where: str) -> dict[str, ProviderEntry]:
-    """Read the tables of providers; raises `ConfigError` if one is not a provider."""
     entries = {}
     if not isinstance(tables, dict):
         raise ConfigError(f"{where}: provider is not a table; write [provider.NAME] for each")

@@ -265,7 +265,8 @@ def _served(entry: ProviderEntry) -> Provider:
 def stated_of(model: object) -> Provider:
     """Return what is stated of a model; of an object, or one that nobody provides, what a factory states."""
     with suppress(ConfigError):
-        return provider_of(model) if isinstance(model, str) else Provider(_nobody)
+        if isinstance(model, str):
+            return provider_of(model)
     return Provider(_nobody)
 
 

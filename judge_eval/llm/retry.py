@@ -134,7 +134,6 @@ class Retried(Wrapper):
         return error.kind == "connection" and not error.sent and (self._answered or self._is_local)
 
     def _longest_wait(self, error: TransientError) -> float:
-        """Return the most seconds for which a call is repeated that failed like this."""
         return min(self._max_delay, _STARTING) if self._never_reached(error) else self._max_delay
 
     def _never_reached(self, error: TransientError) -> bool:

@@ -415,7 +415,6 @@ class Batched:
         task.add_done_callback(queue.tasks.discard)
 
     async def _claim_waiting(self, queue: _Queue) -> None:
-        """Claim what waits, batch by batch."""
         try:
             while queue.claims:
                 batch, queue.claims = queue.claims[:_BATCH], queue.claims[_BATCH:]

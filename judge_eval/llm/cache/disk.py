@@ -360,7 +360,6 @@ _FAULTS = (
 
 
 def _store_error(path: Path, error: BaseException) -> StoreError:
-    """Say what went wrong with a database, and the way out."""
     chain: list[str] = []
     cause: BaseException | None = error
     while cause is not None:  # diskcache hides the cause behind its own error or behind a failed rollback

@@ -229,7 +229,6 @@ class Connections:
         return time.monotonic() < self._interrupted + _HURRIED
 
     def _end(self, statement: _Statement) -> float:
-        """Return when a statement is given up."""
         hurried = max(statement.begun, self._interrupted) + _HURRY if self._hurries else math.inf
         return min(statement.until, hurried)
 
