@@ -18,7 +18,6 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.server.library import Library
 from judge_eval.server.models import BaselineName, GivenLabel, Offset, PageSize, QueryText, RunName
 from judge_eval.server.served_runs import MissingTraceError, ServedRuns, baseline_of
-from judge_eval.server.server_settings import ServerSettings
 from judge_eval.study.matching import labels_by_person
 from judge_eval.study.missing import MissingReport, missing_report
 from judge_eval.study.people import agree_people
@@ -257,12 +256,4 @@ def make_comparison_routes(library: Library) -> APIRouter:
             raise MissingTraceError("these runs do not have a trace with this id")
         return several.in_full(place)
 
-    return api
-
-
-def make_page_routes(library: Library, store: Store | None, settings: ServerSettings) -> APIRouter:
-    """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
-    api, runs = APIRouter(), ServedRuns(library, settings.sample, settings.floor)
-    for routes in (make_run_routes(runs, store), make_label_routes(runs), make_comparison_routes(library)):
-        api.include_router(routes)
     return api

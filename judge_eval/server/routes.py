@@ -31,8 +31,8 @@ from judge_eval.server import models
 from judge_eval.server.document import body_of
 from judge_eval.server.incoming import Incoming, read_submission, read_upload
 from judge_eval.server.library import Library, MissingRunError
-from judge_eval.server.page_routes import make_page_routes
-from judge_eval.server.served_runs import offered_baselines
+from judge_eval.server.page_routes import make_comparison_routes, make_label_routes, make_run_routes
+from judge_eval.server.served_runs import ServedRuns, offered_baselines
 from judge_eval.server.server_settings import WAIT_SECONDS, WAITING, ServerLimits, ServerSettings
 from judge_eval.server.submissions import Submissions, error_of, make_run_folder
 
@@ -346,8 +346,10 @@ def make_router(
         page = tuple(results[offset : offset + limit])
         return models.ResultPage(total=len(results), offset=offset, results=page)
 
+    runs = ServedRuns(library, settings.sample, settings.floor)
     api.include_router(make_judging_routes(library, submissions, limits, incoming, summary))
-    api.include_router(make_page_routes(library, store, settings))
+    for routes in (make_run_routes(runs, store), make_label_routes(runs), make_comparison_routes(library)):
+        api.include_router(routes)
     return api
 
 

@@ -149,7 +149,7 @@ def _gathered(group: type, flags: Mapping[str, Any]) -> Any:
 
 def _range_of(name: str, hint: Any) -> Range | None:
     setting = setting_of(hint)
-    return (setting and setting.range) or (RANGES.get(name) if _is_number(hint) else None)
+    return (setting and setting.range) or (RANGES.get(name) if {int, float} & _kinds(hint) else None)
 
 
 def _bound(name: str, hint: Any) -> None:
@@ -172,10 +172,6 @@ def _kinds(hint: Any) -> set[Any]:
     while inner := {each for kind in kinds for each in get_args(kind)} - kinds:
         kinds |= inner
     return kinds
-
-
-def _is_number(hint: Any) -> bool:
-    return bool({int, float} & _kinds(hint))
 
 
 def _check(flag: Parameter, value: Any) -> None:
