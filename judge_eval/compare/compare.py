@@ -89,15 +89,7 @@ def compare(
     limits = [] if gates is None else [limit for limit in gate_limits(gates) if limit.by is not None]
     names = tuple(dict.fromkeys([*names, *(limit.metric for limit in limits)]))
     key = cluster or baseline.manifest.intervals.cluster
-    by_rank = [name for name in names if words_metric(name) is None]
-    before, *others = [scored_by(run, by_rank) for run in (baseline, *candidates)]
-    first, *rest = [verdict_table(run, by_rank, key) for run in (before, *others)]
-    moves = [
-        moved_between((baseline, run), (before, scored), (first, rest[place - 1]), place, names)
-        for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
-    ]
-    for moved in moves:
-        _check_common(moved)
+    moves = _moves([baseline, *candidates], names, key)
     traces = [change for moved in moves for change in changes(moved, keep)]
     made = weigh(moves, traces, again=None if again is None else verdict_table(again, (), key))
     if limits:
@@ -106,10 +98,21 @@ def compare(
     return made.replace(slices=slices, notes=(*made.notes, *unsliced(slices, by))) if by else made
 
 
-def _check_common(moved: Moved) -> None:
-    if not len(moved.pairing):
-        what, names = "answerable question" if moved.pairing.unanswerable else "trace", [r.name for r in moved.runs]
-        raise RunError(f"runs {' and '.join(names)} have no {what} in common; traces are paired by id and question")
+def _moves(runs: Sequence[Run], names: tuple[str, ...], key: str) -> list[Moved]:
+    """Bring the first run together with each other one, by metrics of these names."""
+    by_rank = [name for name in names if words_metric(name) is None]
+    scored = [scored_by(run, by_rank) for run in runs]
+    tables = [verdict_table(run, by_rank, key) for run in scored]
+    moves = [
+        moved_between((runs[0], run), (scored[0], scored[place]), (tables[0], tables[place]), place, names)
+        for place, run in enumerate(runs[1:], 1)
+    ]
+    for moved in moves:
+        if not len(moved.pairing):
+            what = "answerable question" if moved.pairing.unanswerable else "trace"
+            both = " and ".join(run.name for run in moved.runs)
+            raise RunError(f"runs {both} have no {what} in common; traces are paired by id and question")
+    return moves
 
 
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:
@@ -121,10 +124,7 @@ def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> lis
     parsed = parse_metric(metric)
     if not parsed.spec.grades_alone or parsed.needs_pool:
         raise RunError(f"{parsed}: a difference is split for metrics over grades alone")
-    name, key = str(parsed), baseline.manifest.intervals.cluster
-    scored = scored_by(baseline, [name]), scored_by(candidate, [name])
-    moved = moved_between((baseline, candidate), scored, [verdict_table(run, (name,), key) for run in scored], 1)
-    _check_common(moved)
+    (moved,) = _moves([baseline, candidate], (str(parsed),), baseline.manifest.intervals.cluster)
     return chunks_to_ask(moved, parsed, count)
 
 
