@@ -8,14 +8,17 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, Member, Panel, Pointwise, Trace, import_verdicts, what_if
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
+from judge_eval.judges import Cascade, Decision
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.judging.verify import verify
 from judge_eval.study.members import member_agreement
 from judge_eval.views.pool import sweep_sentence
+from judge_eval.views.run_remarks import remarks_of
 from judge_eval.whatif import sweep
 from judge_eval.wire import Request
 from tests.support.claiming import cell
 from tests.support.claims import claimed, run_by_claims
+from tests.support.deciding import MODELS, RESTS, THRESHOLD
 from tests.support.notes import note_sentences
 
 LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
@@ -102,6 +105,17 @@ def test_only_what_nobody_judged_is_asked_about(tmp_path: Path) -> None:
     graded = Evaluator(FakeBackend(reply), prompt="relevance/graded", cache=False)
     with pytest.raises(ConfigError, match=r"on the scale 0-1 \(relevant from 1\), the judge's on 0-3"):
         what_if(both(B="d5"), fuse="rrf", judge_missing=graded)
+
+
+def test_a_fitted_cascade_promises_nothing_of_new_lists() -> None:
+    """Most verdicts of such a run are another judge's, so the bound of the fit is not said of it."""
+    judge = Cascade(Decision("relevance/decision"), Pointwise("relevance/binary"), THRESHOLD, guarantee=RESTS)
+    with Evaluator(MODELS, judge=judge, cache=False) as evaluator:
+        made = what_if(both(B="d5"), fuse="combsum", metrics=["P@3"], judge_missing=evaluator)
+    assert made.manifest.tally.failed_verdicts == 0
+    said = " ".join(remark.text for remark in remarks_of(made.manifest) if remark.about == "cascade")
+    assert "nothing bounds how often the verdicts of these lists are wrong" in said
+    assert "in at most" not in said
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,14 @@ class JudgeAround:
         """Check that a trace has what the judge needs. Raises `DataError` if it does not."""
         check_trace(self.judge, trace)
 
+    def check_depth(self, depth: int | None) -> None:
+        """Check that the judge judges so many chunks of a trace. Raises `ConfigError` if it does not."""
+        check_depth(self.judge, depth)
+
+    def stages(self) -> Sequence[JudgeStage]:
+        """Return the judges that the judge asks one after the other."""
+        return stages_asked(self.judge)
+
     def imagined_split(self, request: Request) -> Completion | None:
         """Answer a request that splits as the judge does, to plan by."""
         return imagined_split(self.judge, request)

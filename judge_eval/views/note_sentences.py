@@ -79,7 +79,11 @@ def cascaded(judge: Mapping[str, JsonValue], tally: Tally) -> list[str]:
         )
     rests = judge.get("guarantee")
     fitted, scored = _relevant_from(deciding), _relevant_from(judge)
-    if isinstance(rests, dict) and fitted is not None and fitted != scored:
+    if "what_if" in judge:
+        sentences.append(
+            "it judged only what had no verdict: nothing bounds how often the verdicts of these lists are wrong"
+        )
+    elif isinstance(rests, dict) and fitted is not None and fitted != scored:
         sentences.append(
             f"the threshold was fitted to what is relevant from grade {fitted}; scored as relevant from "
             f"{scored}, nothing bounds how often the cheap judge errs"

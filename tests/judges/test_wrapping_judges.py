@@ -11,16 +11,19 @@ from judge_eval import Evaluator, FakeBackend, Member, Panel, Pointwise, Trace
 from judge_eval.engine import Item, plan
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.judges import Cascade, Claims, Decision
+from judge_eval.judges.cascade import Guarantee
 from judge_eval.judges.judge import (
     Judge,
     JudgingPlan,
     OnRoute,
+    check_depth,
     check_trace,
     imagined_split,
     is_complete,
     judges_by_claims,
     judges_chunks_alone,
     plan_of,
+    stages_asked,
 )
 from judge_eval.schema import Judgment, Verdict
 from tests.support.claim_fixtures import TrueJudge
@@ -103,6 +106,17 @@ def test_a_judge_on_a_route_states_what_the_judge_states() -> None:
         plan(judge, FakeBackend.table({}, default=0), iter([Item(0, asked)])) for judge in (Claims(), routed)
     )
     assert (wrapped.calls, wrapped.splits) == (alone.calls, alone.splits) == (2, 1)
+
+
+def test_a_fitted_cascade_on_a_route_keeps_its_depth_and_stages() -> None:
+    """Other lists than those of the fit are refused, whatever is around the cascade."""
+    fitted = Guarantee("ab" * 32, "strong", alpha=0.05, level=0.95, bound=0.04, traces=200, coverage=0.6, depth=2)
+    cascade = Cascade(Decision(), Pointwise(), 0.9, guarantee=fitted)
+    routed = OnRoute(cascade, "a")
+    check_depth(routed, 2)
+    with pytest.raises(ConfigError, match="the cascade was fitted to the first 2 chunks"):
+        check_depth(routed, 3)
+    assert [stage.name for stage in stages_asked(routed)] == ["cheap", "strong"]
 
 
 def test_a_minimal_judge_needs_nothing_more() -> None:
