@@ -78,6 +78,7 @@ def test_verdicts_of_a_device_or_a_pipe_are_refused_at_once(tmp_path: Path) -> N
             import_verdicts(path, [{"query": "q", "reference": "r", "chunks": ["c"]}])
 
 
+@pytest.mark.slow
 def test_bad_input_is_named_and_leaves_no_run(tmp_path: Path) -> None:
     """File and line are named, the exit code is 2."""
     shell = Shell(tmp_path)

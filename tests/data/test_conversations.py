@@ -140,6 +140,7 @@ TURNS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(TURNS)
 def test_what_is_shown_has_the_newest_turns_and_no_forged_one(turns: list[PlainTurn]) -> None:
     """Within the limit, in order, one line with a role for each turn, and the number of those that are left out."""

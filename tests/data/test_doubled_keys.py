@@ -75,6 +75,7 @@ def test_claims_are_of_their_trace(tmp_path: Path) -> None:
     assert read_claims(path).find(trace.model_copy(update={"id": "t2"})) is None
 
 
+@pytest.mark.slow
 def test_cassettes_are_bounded(tmp_path: Path) -> None:
     """A long line, a key that occurs twice, a pipe and a device are errors at once."""
     path = tmp_path / "tape.jsonl"

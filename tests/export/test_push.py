@@ -175,6 +175,7 @@ def test_a_conflict_is_a_score_that_is_there(taken: tuple[ScoreService, Service]
     assert push_scores(traced_run(tmp_path), service).sent == 16
 
 
+@pytest.mark.slow
 def test_a_limit_without_a_wait_ends(taken: tuple[ScoreService, Service], tmp_path: Path) -> None:
     """`Retry-After: 0` for ever does not make a loop that never waits."""
     server, service = taken
@@ -193,6 +194,7 @@ def test_a_service_that_refuses_all_is_not_asked_for_each(taken: tuple[ScoreServ
     assert len(server.requests) < 12
 
 
+@pytest.mark.slow
 def test_retry_after_is_obeyed(taken: tuple[ScoreService, Service], tmp_path: Path) -> None:
     """After a 429 nothing is asked before the time that the service named."""
     server, service = taken

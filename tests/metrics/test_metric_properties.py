@@ -85,6 +85,7 @@ def test_equals_the_plain_reference(
             assert value == float(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_value_does_not_depend_on_the_other_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row alone, in a table, in tiny blocks and among one very long row gives the same bits."""

@@ -147,6 +147,7 @@ def test_new_lists_are_those_of_the_definitions(data: st.DataObject) -> None:
         assert grades == [known.get(name) for name, _ in expected]
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(systems=tables(3), cut=st.sampled_from([None, 2]), seed=st.integers(0, 9))
 def test_sweeps_and_comparisons_read_the_same_numbers(systems: list[list[list[Row]]], cut: int, seed: int) -> None:

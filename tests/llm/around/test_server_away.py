@@ -76,6 +76,7 @@ def judged(folder: Path, url: str, **how: object) -> EvalRun:
         return evaluator.evaluate(TRACES, out=folder / "runs", **how)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_and_started_again(tmp_path: Path, port: int) -> None:
     """Over HTTP: the connection is refused for half a second in the middle, and no verdict is lost."""
     with ChatServer(latency=0.02, port=port) as first:
