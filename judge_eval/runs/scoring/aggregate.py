@@ -201,7 +201,7 @@ def opened(run: Run, table: VerdictTable) -> FilledColumn:
     low, high, graded = table.scores.copy(), table.scores.copy(), np.full(len(table), None, dtype=np.object_)
     low[rows], high[rows], graded[rows] = read.low, read.high, read.graded
     incomplete = table.per_trace(table.grades < 0) > 0
-    incomplete[rows] = True
+    incomplete[rows] = read.graded.astype(np.bool_)
     scorer = None
     with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
         scorer = Scorer(table.metrics, scale_of(run))

@@ -9,10 +9,12 @@ from judge_eval import Evaluator, FakeBackend, Trace
 from judge_eval.compare.gate import Limit, check_under
 from judge_eval.compare.options import Gates
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.scoring.aggregate import FilledColumn
+from judge_eval.runs.columns.verdict_table import verdict_table
+from judge_eval.runs.scoring.aggregate import FilledColumn, opened
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.views.run_remarks import remarks_of
 from judge_eval.wire import Completion
+from tests.support.claims import claimed, run_by_claims
 
 METRICS = ["HitRate@5", "RR@5", "AP@5", "P@5", "NDCG@5"]
 CHUNKS = 5
@@ -126,3 +128,20 @@ def test_bounds_without_width_are_the_value() -> None:
     """An open trace whose bounds are equal counts with them, though no expected value is known."""
     column = FilledColumn.of([0.2, np.nan, np.nan], [0.2, 0.5, 0.0], [0.2, 0.5, 0.0])
     assert column.value.tolist() == [0.2, 0.5, 0.0]
+
+
+def test_what_fills_an_open_trace_is_the_same_in_means_and_in_slices() -> None:
+    """A trace whose claims nobody knows has no ClaimRecall, and still counts as complete for other metrics."""
+    run = run_by_claims(
+        [
+            claimed("a", {"c1": "+..", "c2": ".+."}),
+            claimed("b", {"c1": "+..", "c2": "+++"}),
+            claimed("without", {}, chunks=["Nothing here."]),
+            claimed("open", {"c1": "!..", "c2": "..."}),
+        ],
+        metrics=["ClaimRecall@3", "HitRate@8w"],
+    )
+    filled = opened(run, verdict_table(run)).value
+    for place, name in enumerate(["ClaimRecall@3", "HitRate@8w"]):
+        assert np.nanmean(filled[:, place]) == pytest.approx(run.manifest.aggregates[name].mean)
+    assert run["HitRate@8w"] == pytest.approx(2 / 3)
