@@ -18,6 +18,7 @@ from judge_eval.errors import RunError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.note import Note
 from judge_eval.record import Record
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.columns.verdict_table import (
     AnyResult,
     Codes,
@@ -34,7 +35,6 @@ from judge_eval.runs.columns.verdict_table import (
     verdict_table,
 )
 from judge_eval.runs.folder.describing import made_of
-from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import name_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.errors import DataError
 from judge_eval.record import Record, data_error
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.folder.judgedclaims import ClaimVerdict, answers_on_claims, verdict_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run

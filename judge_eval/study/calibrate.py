@@ -12,9 +12,9 @@ from judge_eval.data.labels import Labels, scale_of_labels
 from judge_eval.errors import DataError
 from judge_eval.note import Note
 from judge_eval.record import Record
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.columns.verdict_table import light_results
 from judge_eval.runs.folder.describing import judged_by
-from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.lines import ChunkLine
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring import calibrating

@@ -10,8 +10,8 @@ from judge_eval.errors import DataError, RunError
 from judge_eval.installed import own_version
 from judge_eval.judges.judge import Mode
 from judge_eval.note import Note, NoteKind
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.folder.describing import backends_by_route
-from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of

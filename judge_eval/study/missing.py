@@ -8,7 +8,7 @@ from pydantic import Field
 
 from judge_eval.errors import ConfigError
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import CorpusSearch, TraceResult
 from judge_eval.runs.folder.run import Run, scale_of

@@ -11,7 +11,7 @@ import numpy as np
 from judge_eval.errors import NO_FAILURE, DataError
 from judge_eval.files import csv_text
 from judge_eval.metrics import GradeTable, parse_metric
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of

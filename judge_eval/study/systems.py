@@ -13,8 +13,8 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import Record
+from judge_eval.runs.columns.graded_trace import GradedTrace, cluster_of
 from judge_eval.runs.columns.verdict_table import light_results
-from judge_eval.runs.folder.journal import GradedTrace, cluster_of
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import Run, blocks
 from judge_eval.runs.scoring.aggregate import expected_scores, less_is_better

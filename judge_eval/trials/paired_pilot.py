@@ -15,7 +15,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
 from judge_eval.judges.judge import OnRoute, asks_nobody, judges_chunks_alone, stages_asked
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.runs.judging.session import backends_record
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.runs.options import Selection

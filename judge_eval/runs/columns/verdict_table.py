@@ -19,15 +19,8 @@ from numpy.typing import NDArray
 from judge_eval.digest import digest_parts, with_history
 from judge_eval.errors import NO_FAILURE, Why
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.folder.journal import (
-    DEFAULT_CLUSTER,
-    AskedTrace,
-    GradedTrace,
-    ResultsFile,
-    by_position,
-    cluster_of,
-    read_result,
-)
+from judge_eval.runs.columns.graded_trace import DEFAULT_CLUSTER, GradedTrace, cluster_of
+from judge_eval.runs.folder.journal import AskedTrace, ResultsFile, by_position, read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.lines import ResultLine, TraceLine, decode
 from judge_eval.runs.folder.records import TraceResult

@@ -17,6 +17,7 @@ from judge_eval.errors import ConfigError, MetricError, UnknownNameError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.spec import ROUNDING
+from judge_eval.runs.columns.graded_trace import GradedTrace
 from judge_eval.runs.columns.verdict_table import (
     Hashes,
     ScoreColumns,
@@ -26,7 +27,6 @@ from judge_eval.runs.columns.verdict_table import (
     cluster_codes,
 )
 from judge_eval.runs.folder import records
-from judge_eval.runs.folder.journal import GradedTrace
 from judge_eval.runs.folder.records import Reranking
 from judge_eval.runs.folder.run import Run, scale_of
 from judge_eval.runs.scoring.scorer import Scorer

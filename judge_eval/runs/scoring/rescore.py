@@ -11,8 +11,8 @@ from judge_eval.digest import digest_parts, with_history
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
 from judge_eval.registry import stages_of
+from judge_eval.runs.columns.graded_trace import ABSTAINS
 from judge_eval.runs.columns.verdict_table import ScoreColumns, keep_table, verdict_table
-from judge_eval.runs.folder.journal import ABSTAINS
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, ChangedResults, Run
 from judge_eval.runs.folder.run import scale_of as scale_of

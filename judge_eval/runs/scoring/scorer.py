@@ -14,7 +14,7 @@ from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.metric import try_metric
 from judge_eval.metrics.ragged import flatten_numbers
 from judge_eval.metrics.words import EvidenceRead
-from judge_eval.runs.folder.journal import GradedTrace, abstentions
+from judge_eval.runs.columns.graded_trace import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
 from judge_eval.runs.folder.lines import PoolLine
 from judge_eval.runs.scoring.evidence import reading_of_judged

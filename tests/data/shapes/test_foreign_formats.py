@@ -11,7 +11,7 @@ import pytest
 from judge_eval.data import catalog
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.shapes.shape import keys_of
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.columns.graded_trace import cluster_of
 from judge_eval.schema import Trace
 
 FORMATS = Path(__file__).parents[3] / "fixtures" / "formats"

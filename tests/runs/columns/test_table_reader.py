@@ -5,9 +5,10 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RunError
+from judge_eval.runs.columns.graded_trace import GradedTrace
 from judge_eval.runs.columns.verdict_table import WHYS, find_ids, light_results, table_from, verdict_table
 from judge_eval.runs.folder import journal
-from judge_eval.runs.folder.journal import GradedTrace, finished_manifest
+from judge_eval.runs.folder.journal import finished_manifest
 from judge_eval.runs.folder.lines import ResultLine
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.schema import NoVerdict
